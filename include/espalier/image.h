@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * espalier/image.h: pictures in (PNG, JPEG, WebP, GIF not) and out (PNG).
+ */
+#ifndef ESPALIER_IMAGE_H
+#define ESPALIER_IMAGE_H
+
+#include <espalier/context.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* 8-bit picture, rows top to bottom, `channels` interleaved bytes per pixel (1 = mask, 3 = RGB, 4 = RGBA straight alpha),
+ * no padding: pixel (x, y) starts at pixels[(y * width + x) * channels]. */
+typedef struct espalier_image {
+    uint8_t *pixels;
+    uint32_t width, height;
+    uint32_t channels;
+    uint64_t alloc_bytes;          /* private */
+    espalier_allocator allocator;  /* private: who releases `pixels` */
+} espalier_image;
+
+/* Decode a PNG, JPEG or WebP held in memory; the format is told by its first bytes. EXIF orientation is applied; palette, gray + alpha and
+ * tRNS become RGBA; 16 bit become 8 by >> 8; CMYK and YCCK JPEG become RGB; the first frame of an animation is taken.
+ * `name` is used in messages only (a path, or NULL).
+ * ESPALIER_OK: *out has 3 or 4 channels and is released with espalier_image_free(). Otherwise *out is zeroed:
+ *   ESPALIER_ERR_INPUT     not a picture this library reads, or damaged
+ *   ESPALIER_ERR_RESOURCE  a side over the context's limits, or no memory */
+ESPALIER_API espalier_status espalier_image_decode(espalier_context *ctx, espalier_image *out,
+                                                   const void *bytes, size_t len_bytes, const char *name);
+/* The same from a file. */
+ESPALIER_API espalier_status espalier_image_load(espalier_context *ctx, espalier_image *out, const char *path);
+
+/* A zeroed picture, e.g. to fill with pixels of your own. channels 1, 3 or 4. */
+ESPALIER_API espalier_status espalier_image_create(espalier_context *ctx, espalier_image *out,
+                                                   uint32_t width, uint32_t height, uint32_t channels);
+ESPALIER_API void espalier_image_free(espalier_image *image);      /* NULL and zeroed are fine */
+
+/* 1 if the picture has an alpha channel with some value other than 255. */
+ESPALIER_API int espalier_image_has_alpha(const espalier_image *image);
+
+/* Write a PNG atomically (temporary name, fsync, rename). ESPALIER_ERR_OUTPUT if that fails. */
+ESPALIER_API espalier_status espalier_image_save_png(espalier_context *ctx, const espalier_image *image, const char *path);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

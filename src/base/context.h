@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * context.h: the insides of espalier_runtime and espalier_context. Only src/base, src/tensor and src/pipeline include this.
+ */
+#ifndef ESI_CONTEXT_H
+#define ESI_CONTEXT_H
+
+#include "base/base.h"
+
+typedef struct esi_pool esi_pool;              /* base/threads.c */
+struct esi_backend;                            /* tensor/backend.h */
+
+struct espalier_runtime {
+    espalier_allocator allocator;
+    espalier_log_fn log;
+    void *log_user;
+    esi_pool *pool;
+    espalier_cpu_level cpu_level;
+    struct esi_backend *cpu;                   /* created by tensor/runtime.c */
+};
+
+/* Called with the name of an intermediate and its tensor while networks run; golden runner and debuggers. NULL = off. */
+struct esi_tensor;
+typedef void (*esi_tap_fn)(void *user, espalier_context *ctx, const char *name, const struct esi_tensor *t);
+
+struct espalier_context {
+    espalier_runtime *runtime;
+    struct esi_backend *backend;               /* where tensors of this job live */
+
+    espalier_status error_status;              /* ESPALIER_OK = no pending error */
+    char error_text[1024];
+    int64_t error_offset;
+
+    atomic_int cancel;
+    espalier_progress_fn progress;
+    void *progress_user;
+    espalier_limits limits;
+
+    uint64_t budget;                           /* 0 = none */
+    _Atomic uint64_t mem_now, mem_peak, mem_high_water;
+
+    struct esi_tensor_scope *scope;            /* tensor.c: innermost scope of live tensors */
+    esi_tap_fn tap;
+    void *tap_user;
+};
+
+espalier_status esi_pool_create(esi_pool **out, const espalier_allocator *allocator, int threads);
+void esi_pool_free(esi_pool *pool);
+int esi_pool_threads(const esi_pool *pool);
+
+#endif

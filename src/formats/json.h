@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * json.h: reading JSON through Jansson with our errors and limits. The document is immutable after parsing.
+ */
+#ifndef ESI_JSON_H
+#define ESI_JSON_H
+
+#include "base/base.h"
+
+typedef struct esi_json esi_json;           /* a document or a value in it */
+
+/* Parse `size` bytes; `name` for messages. Depth <= 64, duplicate keys rejected, size <= 64 MiB. Root must be an object or array.
+ * `status` is the class to report. Release the root with esi_json_free(). */
+espalier_status esi_json_parse(espalier_context *ctx, esi_json **out, const void *bytes, size_t size, const char *name, espalier_status status);
+espalier_status esi_json_load(espalier_context *ctx, esi_json **out, const char *path, espalier_status status);
+void esi_json_free(esi_json *root);
+
+/* Lookups give NULL when absent (or not of the wanted container); the path form walks "args.models". */
+const esi_json *esi_json_get(const esi_json *object, const char *key);
+const esi_json *esi_json_path(const esi_json *object, const char *dotted);
+size_t esi_json_size(const esi_json *array_or_object);
+const esi_json *esi_json_at(const esi_json *array, size_t i);
+const char *esi_json_key_at(const esi_json *object, size_t i, const esi_json **value);      /* in document order */
+
+bool esi_json_is_null(const esi_json *v);
+bool esi_json_is_object(const esi_json *v);
+bool esi_json_is_array(const esi_json *v);
+/* false (and *out unchanged) when v is NULL or of another type; numbers: integers are accepted as doubles, a double with an integer value is
+ * accepted as integer. */
+bool esi_json_string(const esi_json *v, const char **out);
+bool esi_json_double(const esi_json *v, double *out);
+bool esi_json_int(const esi_json *v, int64_t *out);
+bool esi_json_bool(const esi_json *v, bool *out);
+
+#endif
