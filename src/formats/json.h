@@ -9,9 +9,15 @@
 
 typedef struct esi_json esi_json;           /* a document or a value in it */
 
-/* Parse `size` bytes; `name` for messages. Depth <= 64, duplicate keys rejected, size <= 64 MiB. Root must be an object or array.
+#define ESI_JSON_MAX_DEPTH 64
+#define ESI_JSON_MAX_SIZE  100000000u       /* also the limit that safetensors sets for its header */
+
+/* Parse `size` bytes; `name` for messages. Depth, size limited as above; duplicate keys rejected. Root must be an object or array.
  * `status` is the class to report. Release the root with esi_json_free(). */
 espalier_status esi_json_parse(espalier_context *ctx, esi_json **out, const void *bytes, size_t size, const char *name, espalier_status status);
+/* The same for JSON inside a larger file: error positions count from `base`, the place of `bytes` in that file. */
+espalier_status esi_json_parse_at(espalier_context *ctx, esi_json **out, const void *bytes, size_t size, const char *name, uint64_t base,
+                                  espalier_status status);
 espalier_status esi_json_load(espalier_context *ctx, esi_json **out, const char *path, espalier_status status);
 void esi_json_free(esi_json *root);
 
@@ -21,10 +27,13 @@ const esi_json *esi_json_path(const esi_json *object, const char *dotted);
 size_t esi_json_size(const esi_json *array_or_object);
 const esi_json *esi_json_at(const esi_json *array, size_t i);
 const char *esi_json_key_at(const esi_json *object, size_t i, const esi_json **value);      /* in document order */
+/* The same for long objects, linear instead of quadratic: void *it = NULL; while ((key = esi_json_next(object, &it, &value)) != NULL) ... */
+const char *esi_json_next(const esi_json *object, void **iterator, const esi_json **value);
 
 bool esi_json_is_null(const esi_json *v);
 bool esi_json_is_object(const esi_json *v);
 bool esi_json_is_array(const esi_json *v);
+bool esi_json_is_integer(const esi_json *v);                                                /* written without fraction and exponent */
 /* false (and *out unchanged) when v is NULL or of another type; numbers: integers are accepted as doubles, a double with an integer value is
  * accepted as integer. */
 bool esi_json_string(const esi_json *v, const char **out);

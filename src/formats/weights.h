@@ -19,6 +19,7 @@ const char *esi_file_dtype_name(esi_file_dtype dtype);
 typedef struct esi_file_tensor {
     const char *name;                    /* NUL-terminated, owned by the file object */
     esi_file_dtype dtype;
+    const char *type_name;               /* what the file calls it ("F8_E4M3", "Q4_K"); a constant, for messages */
     int rank;                            /* 0 = scalar */
     int64_t shape[ESI_MAX_RANK];         /* outermost first, for GGUF too */
     uint64_t offset;                     /* of the data, from the start of the file */
@@ -35,8 +36,10 @@ typedef struct esi_weight_file {
     esi_file_tensor *tensors;            /* sorted by name */
     char *architecture;                  /* GGUF general.architecture, or NULL */
     char *config_json;                   /* GGUF trellis.config_json, or NULL */
-    espalier_allocator allocator;        /* private */
-    void *storage; size_t storage_size;  /* private: one block for names and table */
+    espalier_allocator allocator;        /* private, like all below */
+    void *storage; size_t storage_size;  /* one block for names and table */
+    const uint8_t *bytes; uint64_t size; /* the whole file */
+    const char *name;                    /* of the file, for messages */
 } esi_weight_file;
 
 /* Format by content, not by suffix. ERR_MODEL with file, tensor, found and expected (byte position set) when damaged. Rejected: header beyond the
@@ -55,6 +58,9 @@ espalier_status esi_file_tensor_read_f32(espalier_context *ctx, const esi_weight
 espalier_status esi_file_tensor_read_i32(espalier_context *ctx, const esi_weight_file *file, const esi_file_tensor *t, int32_t **out);
 /* Number of elements (checked when the file was opened). */
 int64_t esi_file_tensor_count(const esi_file_tensor *t);
+/* "[3, 10]" into buf, for messages; returns buf. */
+const char *esi_shape_text(char *buf, size_t size, const int64_t *shape, int rank);
+#define ESI_SHAPE_TEXT 192               /* enough for any shape */
 
 /* ---- writing safetensors (dumps, espalier-make-model, tests): header keys in the order given, data gapless in that order. */
 typedef struct esi_safetensors_entry {
