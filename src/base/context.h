@@ -9,6 +9,7 @@
 
 typedef struct esi_pool esi_pool;              /* base/threads.c */
 struct esi_backend;                            /* tensor/backend.h */
+struct esi_buffer;
 
 struct espalier_runtime {
     espalier_allocator allocator;
@@ -39,7 +40,8 @@ struct espalier_context {
     uint64_t budget;                           /* 0 = none */
     _Atomic uint64_t mem_now, mem_peak, mem_high_water;
 
-    struct esi_tensor_scope *scope;            /* tensor.c: innermost scope of live tensors */
+    struct esi_buffer *buffers;                /* tensor.c: live tensors, newest first */
+    uint32_t scope_depth;                      /* tensor.c: number of open scopes */
     esi_tap_fn tap;
     void *tap_user;
 };

@@ -15,8 +15,8 @@ struct esi_buffer {
     uint64_t size;
     bool is_weight;                 /* read-only, not owned (mapped file) */
     espalier_context *owner;        /* account that is charged; NULL for weights */
-    struct esi_buffer *prev, *next; /* list of the scope it belongs to */
-    struct esi_tensor_scope *scope;
+    struct esi_buffer *prev, *next; /* the context's list of live buffers */
+    uint32_t depth;                 /* of the scope it belongs to; 0 = none */
     void *device;                   /* backend's own */
 };
 

@@ -43,8 +43,8 @@ static inline bool esi_tensor_is_null(esi_tensor t) { return t.buffer == NULL; }
 
 /* --------------------------------------------------------------- scopes */
 
-typedef struct esi_scope { struct esi_tensor_scope *outer; } esi_scope;
-esi_scope esi_scope_begin(espalier_context *ctx);             /* cannot fail: the scope object is made with the first tensor */
+typedef struct esi_scope { uint32_t depth; } esi_scope;
+esi_scope esi_scope_begin(espalier_context *ctx);             /* cannot fail */
 void esi_scope_end(espalier_context *ctx, esi_scope scope);
 
 /* -------------------------------------------------------------- creation */
