@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * espalier/inspect.h: what a file or directory is.
+ */
+#ifndef ESPALIER_INSPECT_H
+#define ESPALIER_INSPECT_H
+
+#include <espalier/context.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Describe a picture, weight file, model directory, GLB or dump as a JSON object: "kind", sizes, dtypes, what is missing.
+ * *json is NUL-terminated; release with espalier_text_free(). ERR_INPUT or ERR_MODEL when the thing is damaged or unknown. */
+ESPALIER_API espalier_status espalier_inspect(espalier_context *ctx, const char *path, char **json);
+/* The same as lines for people. */
+ESPALIER_API espalier_status espalier_inspect_text(espalier_context *ctx, const char *path, char **text);
+/* Compute devices of this machine: CPU levels (and, later, GPUs). */
+ESPALIER_API espalier_status espalier_devices(espalier_context *ctx, char **json);
+ESPALIER_API void espalier_text_free(espalier_context *ctx, char *text);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
