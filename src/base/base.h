@@ -39,6 +39,8 @@ espalier_status esi_fail(espalier_context *ctx, espalier_status status, const ch
 espalier_status esi_fail_at(espalier_context *ctx, espalier_status status, int64_t offset, const char *format, ...) ESI_PRINTF(4, 5);
 /* Forget a pending error; every public entry point starts with esi_enter(). */
 void esi_clear_error(espalier_context *ctx);
+/* True from the moment an error is recorded, in any thread. */
+bool esi_error_pending(const espalier_context *ctx);
 /* Start of a public call: clears the error and sets the floating-point mode of this thread (round to nearest even, no flush
  * to zero), remembering the caller's in *saved; esi_leave() restores it and returns status. Calls may nest. */
 typedef struct esi_fp_state { uint64_t word; } esi_fp_state;
@@ -56,11 +58,18 @@ bool esi_cancel_requested(const espalier_context *ctx);
 /* Report progress of the current stage to the caller's callback; a non-zero answer cancels. Also polls the cancel flag. */
 espalier_status esi_progress(espalier_context *ctx, const char *stage, uint64_t done, uint64_t total);
 
+/* Limits on untrusted input that this context was given; never NULL. */
+const espalier_limits *esi_limits(const espalier_context *ctx);
+
 /* ----------------------------------------------------------- checked sizes */
 
 /* *out = a * b (a + b); false and *out = SIZE_MAX when it does not fit. */
 bool esi_mul_size(size_t *out, size_t a, size_t b);
 bool esi_add_size(size_t *out, size_t a, size_t b);
+
+/* "17 bytes", "1.2 GiB": for messages. */
+#define ESI_SIZE_TEXT 32
+void esi_size_text(char out[ESI_SIZE_TEXT], uint64_t bytes);
 
 /* ------------------------------------------------------------------ memory */
 
@@ -104,8 +113,8 @@ void esi_arena_free(espalier_context *ctx, esi_arena *arena);
 
 /* Run fn(arg, task, slot) for every task in [0, n_tasks), on the pool's threads and the calling one, in any order. `slot` is
  * in [0, esi_slots(ctx)) and is used by one thread at a time within this call: index of per-thread scratch. Tasks must not depend on
- * each other. Stops early when the job is cancelled (ESPALIER_ERR_CANCELLED). Several contexts may call this at once.
- * Tasks run in the default floating-point mode. Do not nest. */
+ * each other. Stops early when the job is cancelled (ESPALIER_ERR_CANCELLED) or when a task has called esi_fail() (that error's
+ * status is returned). Several contexts may call this at once. Tasks run in the default floating-point mode. Do not nest. */
 typedef void (*esi_task_fn)(void *arg, size_t task, int slot);
 espalier_status esi_parallel(espalier_context *ctx, size_t n_tasks, esi_task_fn fn, void *arg);
 int esi_slots(const espalier_context *ctx);
@@ -136,7 +145,8 @@ espalier_status esi_file_read(espalier_context *ctx, uint8_t **out, size_t *size
                               espalier_status status);
 
 /* Atomic write: bytes go to "<path>.<random>.tmp" in the same directory; commit = flush, fsync, rename; abort = remove. After any
- * failure the temporary file is gone and `path` is untouched. */
+ * failure the temporary file is gone and `path` is untouched. Where `path` is a link, the file it points to is replaced. Where it is a
+ * FIFO or a character device such as /dev/null, bytes go straight into it. */
 typedef struct esi_writer esi_writer;
 espalier_status esi_writer_open(espalier_context *ctx, esi_writer **out, const char *path);
 espalier_status esi_writer_write(esi_writer *w, const void *bytes, size_t size);

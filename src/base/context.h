@@ -28,6 +28,7 @@ struct espalier_context {
     espalier_runtime *runtime;
     struct esi_backend *backend;               /* where tensors of this job live */
 
+    atomic_int error_state;                    /* who may write the error: error.c */
     espalier_status error_status;              /* ESPALIER_OK = no pending error */
     char error_text[1024];
     int64_t error_offset;
@@ -46,6 +47,7 @@ struct espalier_context {
     void *tap_user;
 };
 
+/* `threads` counts the calling one; 0 = all cores allowed to the process. ESPALIER_ERR_ARG, ESPALIER_ERR_RESOURCE: *out is NULL. */
 espalier_status esi_pool_create(esi_pool **out, const espalier_allocator *allocator, int threads);
 void esi_pool_free(esi_pool *pool);
 int esi_pool_threads(const esi_pool *pool);

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * private.h: shared between the files of src/base only.
+ */
+#ifndef ESI_BASE_PRIVATE_H
+#define ESI_BASE_PRIVATE_H
+
+#include "base/base.h"
+
+/* Room for one esi_errno_text(). */
+#define ESI_ERRNO_TEXT 48
+
+/* A short English text for an errno value. strerror() is neither thread-safe nor independent of the locale. */
+const char *esi_errno_text(char buffer[ESI_ERRNO_TEXT], int error);
+
+/* Bytes of the UTF-8 sequence at the start of s[0..len), len > 0: 1..4 and *valid = true, or the length of the longest prefix that could
+ * have begun one (at least 1) and *valid = false. That is how the Unicode standard asks decoders to count replacement characters. */
+size_t esi_utf8_length(const unsigned char *s, size_t len, bool *valid);
+
+/* Make `text` one clean line in place: control characters and bytes that are no UTF-8 become '?'. */
+void esi_clean_line(char *text);
+
+#endif
