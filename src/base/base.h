@@ -90,6 +90,8 @@ char *esi_format(espalier_context *ctx, const char *format, ...) ESI_PRINTF(2, 3
 void *esi_raw_alloc(const espalier_allocator *a, size_t size);      /* aligned to ESI_ALIGN; NULL when out of memory */
 void esi_raw_free(const espalier_allocator *a, void *ptr, size_t size);
 const espalier_allocator *esi_allocator(const espalier_context *ctx);
+/* Results stay charged to the job that made them and may outlive it: they hold a reference, dropped with espalier_context_free(). */
+espalier_context *esi_context_retain(espalier_context *ctx);
 
 /* Bytes that may still be allocated under the budget (UINT64_MAX without one). Ops and models size their chunks with it. */
 uint64_t esi_memory_left(const espalier_context *ctx);

@@ -24,14 +24,21 @@ espalier_status espalier_context_create(espalier_context **out, espalier_runtime
     ctx->runtime = runtime;
     ctx->backend = runtime->cpu;
     ctx->limits = espalier_limits_default();
+    atomic_init(&ctx->references, 1);
     esi_clear_error(ctx);
     *out = ctx;
     return ESPALIER_OK;
 }
 
+espalier_context *esi_context_retain(espalier_context *ctx)
+{
+    atomic_fetch_add(&ctx->references, 1);
+    return ctx;
+}
+
 void espalier_context_free(espalier_context *ctx)
 {
-    if (ctx == NULL) return;
+    if (ctx == NULL || atomic_fetch_sub(&ctx->references, 1) != 1) return;
     esi_raw_free(&ctx->runtime->allocator, ctx, sizeof *ctx);
 }
 

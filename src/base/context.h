@@ -38,6 +38,8 @@ struct espalier_context {
     void *progress_user;
     espalier_limits limits;
 
+    atomic_int references;                     /* the job's own, and one per result that still lives */
+
     uint64_t budget;                           /* 0 = none */
     _Atomic uint64_t mem_now, mem_peak, mem_high_water;
 
