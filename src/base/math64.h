@@ -2,13 +2,13 @@
  *
  * math64.h: our own fp64 functions for host-side tables, schedules, noise, image filters and geometry. Only + - * / sqrt, fma-free,
  * and bit operations in one fixed order, so every machine gets the same bits (compiled with -ffp-contract=off). docs/math.md has the
- * proven bounds. All follow C for special values (exp(-inf) = 0, log(0) = -inf, pow as far as base > 0 or an integer exponent, ...).
+ * proven bounds. All follow C for special values (exp(-inf) = 0, ln(0) = -inf, pow as far as base > 0 or an integer exponent, ...).
  */
 #ifndef ESI_MATH64_H
 #define ESI_MATH64_H
 
 double esi_exp(double x);
-double esi_log(double x);
+double esi_ln(double x);           /* natural logarithm; not esi_log, which writes to the log */
 double esi_log1p(double x);
 double esi_pow(double base, double exponent);
 double esi_sin(double x);          /* |x| <= 1e6 within 1 ulp; larger by exact reduction as far as tested, never NaN for finite x */
