@@ -29,6 +29,8 @@ bool esi_weights_has(const esi_weights *w, const char *name);
 espalier_status esi_weights_get(espalier_context *ctx, esi_weights *w, esi_tensor *out, int64_t rows, int64_t cols, const char *format, ...) ESI_PRINTF(6, 7);
 /* As above, but a missing tensor gives a null tensor and ESPALIER_OK. */
 espalier_status esi_weights_get_optional(espalier_context *ctx, esi_weights *w, esi_tensor *out, int64_t rows, int64_t cols, const char *format, ...) ESI_PRINTF(6, 7);
+/* A tensor that may be in the file and is not used on purpose: no surplus warning. */
+void esi_weights_ignore(esi_weights *w, const char *format, ...) ESI_PRINTF(2, 3);
 /* Warn about tensors that nobody asked for (once per file). */
 void esi_weights_report_surplus(espalier_context *ctx, esi_weights *w);
 /* Scan all wrapped tensors for NaN and infinities (parallel): ERR_MODEL naming the first tensor. Scans once per object. */

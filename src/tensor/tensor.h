@@ -77,6 +77,8 @@ espalier_status esi_tensor_read(espalier_context *ctx, esi_tensor t, void *data)
 /* Wait for all enqueued work; reports a lost device. */
 espalier_status esi_backend_wait(espalier_context *ctx);
 
+/* Is a tap set? Networks then also compute intermediates that fused epilogues skip; their results do not change. */
+bool esi_tap_enabled(const espalier_context *ctx);
 /* Hand an intermediate to the context's tap, if one is set. `format` makes the name ("block%d.mlp"). */
 void esi_tap(espalier_context *ctx, esi_tensor t, const char *format, ...) ESI_PRINTF(3, 4);
 
