@@ -3,8 +3,9 @@
  * voxel.h: sets of voxel coordinates, how one scale descends from another (lineage), neighbour tables, and the flexible dual grid.
  * Host side only; knows no network. Spec: TRELLIS.2 sparse tensors and O-Voxel (o_voxel/convert/flexible_dual_grid.py).
  *
- * A coordinate row is four int32: batch, x, y, z, all >= 0 and < 2^20 (batch < 2^11 so that a row packs into 71 bits; keys are 128-bit
- * safe comparisons). Row order is data: it is kept by everything except the functions that say "sorted".
+ * A coordinate row is four int32: batch, x, y, z, all >= 0; x, y, z < 2^17 and batch < 2^13, so that a row packs into one 64-bit key
+ * whose order is the lexicographic one (keys.h). Rows are numbered by int32: more than 2^31 - 1 are ERR_RESOURCE; a coordinate out of range is
+ * ERR_INTERNAL (files are checked where they are read). Row order is data: it is kept by everything except the functions that say "sorted".
  */
 #ifndef ESI_VOXEL_H
 #define ESI_VOXEL_H
