@@ -11,21 +11,28 @@
 #ifndef ESI_VMATH_H
 #define ESI_VMATH_H
 
+#include <math.h>
+
 #define ESI_EXP_ZERO_BELOW  (-87.0f)          /* e^-87 = 1.6e-38 is a normal number */
 #define ESI_EXP_FINITE_MAX  0x1.62e42ep+6f    /* 88.72283: above it e^x overflows */
 
-/* 2^n * e^r for |r| <= ln(2) / 2; shifted = n + 1.5 * 2^23 as a float, whose low bits are n. The exponent is added as an integer, so 2^n
- * itself need not be representable. */
-static inline VF VM(exp_scaled)(VF r, VF shifted)
+/* e^r - 1 for |r| <= ln(2) / 2. */
+static inline VF VM(expm1_core)(VF r)
 {
     VF q = V_SET1(0x1.6a4d60p-10f);
-    VF p;
 
     q = V_FMA(q, r, V_SET1(0x1.12398ep-7f));
     q = V_FMA(q, r, V_SET1(0x1.5558b0p-5f));
     q = V_FMA(q, r, V_SET1(0x1.555492p-3f));
     q = V_FMA(q, r, V_SET1(0x1.fffffcp-2f));
-    p = V_ADD(V_FMA(V_MUL(r, r), q, r), V_SET1(1.0f));
+    return V_FMA(V_MUL(r, r), q, r);
+}
+
+/* 2^n * e^r; shifted = n + 1.5 * 2^23 as a float, whose low bits are n. The exponent is added as an integer, so 2^n itself need not be
+ * representable. */
+static inline VF VM(exp_scaled)(VF r, VF shifted)
+{
+    VF p = V_ADD(VM(expm1_core)(r), V_SET1(1.0f));
     return V_FROM_BITS(VI_ADD(V_BITS(p), VI_SHL(V_BITS(shifted), 23)));
 }
 
@@ -62,6 +69,19 @@ static inline VF VM(exp_sum)(VF x, VF low)
 
     ESI_EXP_REDUCE(x, shifted, r);
     return VM(exp_ends)(x, VM(exp_scaled)(V_ADD(r, low), shifted));
+}
+
+/* e^(x + low) = returned value + *rest, for 0 <= x <= 84.5 (or NaN: then the returned value means nothing). */
+static inline VF VM(exp_pair)(VF x, VF low, VF *rest)
+{
+    VF one = V_SET1(1.0f);
+    VF shifted, r, t, p;
+
+    ESI_EXP_REDUCE(x, shifted, r);
+    t = VM(expm1_core)(V_ADD(r, low));
+    p = V_ADD(t, one);
+    *rest = V_MUL(V_ADD(V_SUB(one, p), t), V_FROM_BITS(VI_ADD(V_BITS(one), VI_SHL(V_BITS(shifted), 23))));
+    return V_FROM_BITS(VI_ADD(V_BITS(p), VI_SHL(V_BITS(shifted), 23)));
 }
 
 /* ln(1 + e) for 0 <= e <= 1: s = e / (2 + e), ln(1 + e) = 2 atanh(s), written so that e enters exactly and s only in the correction. */
@@ -126,20 +146,18 @@ static inline VF VM(erf)(VF x)
 /* max(x, 0) */
 static inline VF VM(relu)(VF x) { return V_SELECT(V_LT(x, V_ZERO()), V_ZERO(), x); }
 
-/* 1 / (1 + e^-x), with e^-|x| so that nothing overflows and the small side keeps its digits. */
+/* 1 / (1 + e^-x). Below -87 the result is the one at -87, 1.6e-38: the smallest whose reciprocal is no subnormal, and a store makes it 0. */
 static inline VF VM(sigmoid)(VF x)
 {
-    VF e = VM(exp)(V_NEG(V_ABS(x)));
-    VF top = V_SELECT(V_LT(x, V_ZERO()), e, V_SET1(1.0f));
-    return V_DIV(top, V_ADD(e, V_SET1(1.0f)));
+    VF bounded = V_MAX(V_SET1(-87.0f), x);
+    return V_DIV(V_SET1(1.0f), V_ADD(VM(exp)(V_NEG(bounded)), V_SET1(1.0f)));
 }
 
-/* x / (1 + e^-x); the limit 0 at minus infinity. */
+/* x / (1 + e^-x). Below -88 the result is the one at -88, -5.3e-37, which a store makes 0. */
 static inline VF VM(silu)(VF x)
 {
-    VF e = VM(exp)(V_NEG(V_ABS(x)));
-    VF top = V_SELECT(V_LT(x, V_ZERO()), V_MUL(V_MAX(V_SET1(-88.0f), x), e), x);
-    return V_DIV(top, V_ADD(e, V_SET1(1.0f)));
+    VF bounded = V_MAX(V_SET1(-88.0f), x);
+    return V_DIV(bounded, V_ADD(VM(exp)(V_NEG(bounded)), V_SET1(1.0f)));
 }
 
 /* x > 20 ? x : ln(1 + e^x) */
@@ -173,28 +191,43 @@ static inline VF VM(gelu_tanh)(VF x)
     return V_DIV(bounded, V_ADD(VM(exp_sum)(v, v_low), V_SET1(1.0f)));
 }
 
-/* GELU, erf form: x Phi(x). With a = |x|: Phi(-a) = e^(-a^2 / 2) R(a), R (half the scaled complementary error function) as s times a polynomial
- * in s = 1 / (1 + 5/16 a), good in the relative sense for all a; x Phi(x) = max(x, 0) - a Phi(-a). */
+/* GELU, erf form: x Phi(x). Up to |x| = 0.5: x (1/2 + x P(x^2)). Beyond, with a = |x|, 1 / Phi(-a) = e^(a^2 / 2) M(a) where M, the inverse of
+ * half the scaled complementary error function, is nearly straight: M(a) = 1 + 39/16 a + C(a - 3), C small, constant from 5.75 on.
+ * a^2 / 2, its exponential and M are kept as sums of two fp32 numbers. x Phi(x) = max(x, 0) - a Phi(-a). */
 static inline VF VM(gelu_erf)(VF x)
 {
-    VF a = V_MIN(V_SET1(13.25f), V_ABS(x));
-    VF half = V_MUL(V_SET1(-0.5f), a);
+    VF a = V_MIN(V_SET1(13.0f), V_ABS(x));
+    VF half = V_MUL(V_SET1(0.5f), a);
     VF v = V_MUL(half, a);
     VF v_low = V_FMA(half, a, V_NEG(v));
-    VF e = VM(exp_sum)(v, v_low);
-    VF s = V_DIV(V_SET1(1.0f), V_FMA(a, V_SET1(0.3125f), V_SET1(1.0f)));
-    VF p = V_SET1(-0x1.2ec916p-6f);
+    VF e_low;
+    VF e = VM(exp_pair)(v, v_low, &e_low);
+    VF line = V_FMA(V_SET1(2.4375f), a, V_SET1(1.0f));
+    VF line_low = V_FMA(V_SET1(2.4375f), a, V_SUB(V_SET1(1.0f), line));
+    VF u = V_SUB(V_MIN(V_SET1(5.75f), a), V_SET1(3.0f));
+    VF c = V_SET1(0x1.b2307ep-28f);
+    VF p = V_SET1(-0x1.264cdap-10f);
+    VF z = V_MUL(x, x);
+    VF m, m_low, far;
 
-    p = V_FMA(p, s, V_SET1(0x1.6a4baap-4f));
-    p = V_FMA(p, s, V_SET1(-0x1.26f29ep-3f));
-    p = V_FMA(p, s, V_SET1(0x1.095c90p-4f));
-    p = V_FMA(p, s, V_SET1(0x1.635dd0p-8f));
-    p = V_FMA(p, s, V_SET1(0x1.a3c5cap-5f));
-    p = V_FMA(p, s, V_SET1(0x1.771e18p-4f));
-    p = V_FMA(p, s, V_SET1(0x1.c8f6e6p-4f));
-    p = V_FMA(p, s, V_SET1(0x1.ff227ap-4f));
-    p = V_FMA(p, s, V_SET1(0x1.fe9f0cp-4f));
-    return V_FMA(V_NEG(a), V_MUL(V_MUL(p, s), e), V_MAX(x, V_ZERO()));
+    c = V_FMA(c, u, V_SET1(-0x1.315b6ep-25f));
+    c = V_FMA(c, u, V_SET1(0x1.2de7eep-24f));
+    c = V_FMA(c, u, V_SET1(0x1.df0ac6p-26f));
+    c = V_FMA(c, u, V_SET1(-0x1.53ca52p-19f));
+    c = V_FMA(c, u, V_SET1(0x1.e4bf3ap-16f));
+    c = V_FMA(c, u, V_SET1(-0x1.d3b920p-13f));
+    c = V_FMA(c, u, V_SET1(0x1.73d2ecp-10f));
+    c = V_FMA(c, u, V_SET1(-0x1.032552p-7f));
+    c = V_FMA(c, u, V_SET1(0x1.431d06p-5f));
+    c = V_FMA(c, u, V_SET1(-0x1.b94adep-4f));
+    c = V_FMA(c, u, V_SET1(-0x1.53ef80p-4f));
+    m = V_ADD(line, c);
+    m_low = V_ADD(V_ADD(V_SUB(line, m), c), line_low);
+    far = V_SUB(V_MAX(x, V_ZERO()), V_DIV(a, V_FMA(e, m, V_FMA(e, m_low, V_MUL(e_low, m)))));
+    p = V_FMA(p, z, V_SET1(0x1.4667d2p-7f));
+    p = V_FMA(p, z, V_SET1(-0x1.105744p-4f));
+    p = V_FMA(p, z, V_SET1(0x1.988452p-2f));
+    return V_SELECT(V_LT(a, V_SET1(0.5f)), V_FMA(z, p, V_MUL(V_SET1(0.5f), x)), far);
 }
 
 #endif
