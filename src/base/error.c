@@ -18,6 +18,17 @@ _Static_assert(ATOMIC_INT_LOCK_FREE == 2, "espalier_context_cancel() must be saf
 
 /* ------------------------------------------------------------------ errors */
 
+/* printf into a fixed line; what does not fit is replaced by dots. */
+static void format_line(char *line, size_t size, const char *format, va_list args) ESI_PRINTF(3, 0);
+
+static void format_line(char *line, size_t size, const char *format, va_list args)
+{
+    int len = vsnprintf(line, size, format, args);
+    if (len < 0) line[0] = '\0';
+    if (len >= 0 && (size_t)len >= size) memcpy(line + size - 4, "...", 4);
+    esi_clean_line(line);
+}
+
 static espalier_status record(espalier_context *ctx, espalier_status status, int64_t offset, const char *format, va_list args)
     ESI_PRINTF(4, 0);
 
@@ -28,8 +39,7 @@ static espalier_status record(espalier_context *ctx, espalier_status status, int
     if (!atomic_compare_exchange_strong(&ctx->error_state, &expected, ERROR_CLAIMED)) return status;
     ctx->error_status = status;
     ctx->error_offset = offset;
-    vsnprintf(ctx->error_text, sizeof ctx->error_text, format, args);
-    esi_clean_line(ctx->error_text);
+    format_line(ctx->error_text, sizeof ctx->error_text, format, args);
     atomic_store(&ctx->error_state, ERROR_PENDING);
     return status;
 }
@@ -134,9 +144,8 @@ void esi_log(espalier_context *ctx, espalier_log_level level, const char *format
     char line[1024];
     va_list args;
     va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
+    format_line(line, sizeof line, format, args);
     va_end(args);
-    esi_clean_line(line);
     ctx->runtime->log(ctx->runtime->log_user, level, line);
 }
 

@@ -30,17 +30,18 @@ static const uint8_t empty_file[1] = {0};
 static espalier_status fail_errno(espalier_context *ctx, espalier_status status, const char *path, int error)
 {
     char buffer[ESI_ERRNO_TEXT];
+    if (error == EINTR) return esi_check_cancel(ctx);        /* esi_open() and read_all() give up for this reason only */
     if (error == ENOENT) return esi_fail(ctx, status, "%s: no such file", path);
     if (error == EISDIR) return esi_fail(ctx, status, "%s: is a directory, not a file", path);
     if (error == ENOMEM || error == EMFILE || error == ENFILE) status = ESPALIER_ERR_RESOURCE;
     return esi_fail(ctx, status, "%s: %s", path, esi_errno_text(buffer, error));
 }
 
-static int open_retry(const char *path, int flags)
+int esi_open(espalier_context *ctx, const char *path, int flags)
 {
     int fd;
-    do fd = open(path, flags | O_CLOEXEC);
-    while (fd < 0 && errno == EINTR);
+    do fd = open(path, flags | O_CLOEXEC, 0666);
+    while (fd < 0 && errno == EINTR && !esi_cancel_requested(ctx));
     return fd;
 }
 
@@ -49,7 +50,7 @@ static int open_retry(const char *path, int flags)
 static espalier_status open_regular(espalier_context *ctx, int *out, uint64_t *size, const char *path, espalier_status status)
 {
     struct stat info;
-    int fd = open_retry(path, O_RDONLY | O_NONBLOCK);       /* a FIFO must not block before it is refused */
+    int fd = esi_open(ctx, path, O_RDONLY | O_NONBLOCK);       /* a FIFO must not block before it is refused */
     espalier_status st = ESPALIER_OK;
     *out = -1;
     if (fd < 0) return fail_errno(ctx, status, path, errno);
@@ -179,7 +180,7 @@ static espalier_status read_all(espalier_context *ctx, uint8_t **data, size_t *s
     *data = buffer;
     for (;;) {
         ssize_t n = read(fd, buffer + used, room + 1 - used);
-        if (n < 0 && errno == EINTR) continue;
+        if (n < 0 && errno == EINTR && !esi_cancel_requested(ctx)) continue;
         if (n < 0) return fail_errno(ctx, status, path, errno);
         if (n == 0) break;
         used += (size_t)n;
@@ -204,7 +205,7 @@ espalier_status esi_file_read(espalier_context *ctx, uint8_t **out, size_t *size
     *out = NULL;
     *size = 0;
     max_bytes = ESI_MIN(max_bytes, (uint64_t)PTRDIFF_MAX / 4);
-    int fd = open_retry(path, O_RDONLY);
+    int fd = esi_open(ctx, path, O_RDONLY);
     if (fd < 0) return fail_errno(ctx, status, path, errno);
     if (fstat(fd, &info) != 0)
         st = fail_errno(ctx, status, path, errno);

@@ -13,6 +13,10 @@
 /* A short English text for an errno value. strerror() is neither thread-safe nor independent of the locale. */
 const char *esi_errno_text(char buffer[ESI_ERRNO_TEXT], int error);
 
+/* open() with close-on-exec and mode 0666. A call that blocks on a FIFO is given up when a signal arrives and the job was asked to stop:
+ * -1 with errno EINTR. */
+int esi_open(espalier_context *ctx, const char *path, int flags);
+
 /* Bytes of the UTF-8 sequence at the start of s[0..len), len > 0: 1..4 and *valid = true, or the length of the longest prefix that could
  * have begun one (at least 1) and *valid = false. That is how the Unicode standard asks decoders to count replacement characters. */
 size_t esi_utf8_length(const unsigned char *s, size_t len, bool *valid);

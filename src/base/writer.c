@@ -3,7 +3,8 @@
  * writer.c: output files that exist whole or not at all.
  *
  * Bytes go to a temporary file beside the target; commit flushes it to the disk and renames it over the target. After the first failure
- * the temporary file is removed at once and the writer only repeats the status until it is closed.
+ * the temporary file is removed at once and the writer only repeats the status until it is closed. Writing into a FIFO whose reader has
+ * gone raises SIGPIPE unless the program ignores it; then the error is reported.
  */
 #include "base/base.h"
 #include "base/private.h"
@@ -35,6 +36,7 @@ struct esi_writer {
 static espalier_status fail_errno(espalier_context *ctx, const char *path, const char *doing, int error)
 {
     char buffer[ESI_ERRNO_TEXT];
+    if (error == EINTR) return esi_check_cancel(ctx);      /* a blocking call was given up for this reason only */
     return esi_fail(ctx, ESPALIER_ERR_OUTPUT, "%s: %s: %s", path, doing, esi_errno_text(buffer, error));
 }
 
@@ -70,14 +72,6 @@ static espalier_status fail_writer(esi_writer *w, const char *doing, int error)
 
 /* -------------------------------------------------------------------- open */
 
-static int open_retry(const char *path, int flags)
-{
-    int fd;
-    do fd = open(path, flags | O_CLOEXEC, 0666);
-    while (fd < 0 && errno == EINTR);
-    return fd;
-}
-
 /* Not secret, only unlikely to be taken; O_EXCL settles the rest. */
 static uint64_t name_noise(const esi_writer *w, uint64_t attempt)
 {
@@ -100,7 +94,7 @@ static espalier_status open_temp(esi_writer *w)
     for (uint64_t attempt = 0; attempt < TEMP_ATTEMPTS && error == EEXIST; attempt++) {
         memcpy(w->temp, w->target, keep);
         snprintf(w->temp + keep, room - keep, ".%016llx.tmp", (unsigned long long)name_noise(w, attempt));
-        w->fd = open_retry(w->temp, O_WRONLY | O_CREAT | O_EXCL);
+        w->fd = esi_open(w->ctx, w->temp, O_WRONLY | O_CREAT | O_EXCL);
         if (w->fd >= 0) return ESPALIER_OK;
         error = errno;
     }
@@ -110,12 +104,12 @@ static espalier_status open_temp(esi_writer *w)
 
 static espalier_status open_direct(esi_writer *w)
 {
-    w->fd = open_retry(w->target, O_WRONLY);
+    w->fd = esi_open(w->ctx, w->target, O_WRONLY);
     if (w->fd < 0) return fail_errno(w->ctx, w->path, "cannot be written", errno);
     return ESPALIER_OK;
 }
 
-/* Follows a link to an existing file, so that the link stays and the file is replaced. */
+/* Follows a link to an existing file, so that the link stays and the file is replaced; a link to nothing is replaced itself. */
 static espalier_status resolve_target(esi_writer *w)
 {
     struct stat info;
@@ -137,8 +131,8 @@ static espalier_status open_target(esi_writer *w)
         if (S_ISDIR(info.st_mode)) return esi_fail(w->ctx, ESPALIER_ERR_OUTPUT, "%s: is a directory; give a file name", w->path);
         if (S_ISFIFO(info.st_mode) || S_ISCHR(info.st_mode)) return open_direct(w);
         if (!S_ISREG(info.st_mode)) return esi_fail(w->ctx, ESPALIER_ERR_OUTPUT, "%s: not a regular file", w->path);
-        /* rename() would replace it without asking. */
-        if (access(w->target, W_OK) != 0) return fail_errno(w->ctx, w->path, "cannot be replaced", errno);
+        /* rename() asks the directory only: it would replace a write-protected file. */
+        if (faccessat(AT_FDCWD, w->target, W_OK, AT_EACCESS) != 0) return fail_errno(w->ctx, w->path, "cannot be replaced", errno);
     } else if (w->path[len - 1] == '/') {
         return esi_fail(w->ctx, ESPALIER_ERR_OUTPUT, "%s: no such directory", w->path);
     }
@@ -172,7 +166,7 @@ static espalier_status write_out(esi_writer *w, const uint8_t *bytes, size_t siz
 {
     while (size != 0) {
         ssize_t n = write(w->fd, bytes, ESI_MIN(size, (size_t)1 << 30));
-        if (n < 0 && errno == EINTR) continue;
+        if (n < 0 && errno == EINTR && !esi_cancel_requested(w->ctx)) continue;
         if (n <= 0) return fail_writer(w, "cannot be written", n < 0 ? errno : ENOSPC);
         bytes += n;
         size -= (size_t)n;
@@ -234,12 +228,13 @@ static void sync_directory(esi_writer *w)
 {
     char *slash = strrchr(w->target, '/');
     const char *dir = ".";
-    if (slash == w->target) dir = "/";
-    else if (slash != NULL) {
+    if (slash == w->target) {
+        dir = "/";
+    } else if (slash != NULL) {
         *slash = '\0';
         dir = w->target;
     }
-    int fd = open_retry(dir, O_RDONLY | O_DIRECTORY);
+    int fd = esi_open(w->ctx, dir, O_RDONLY | O_DIRECTORY);
     if (fd < 0) return;
     (void)sync_fd(fd);
     close(fd);
