@@ -11,9 +11,11 @@
 
 struct esi_buffer {
     struct esi_backend *backend;
-    void *host;                     /* CPU backend: the bytes; devices: NULL or a mapping */
+    void *host;                     /* CPU backend: the bytes of a tensor; NULL for weights */
+    const void *weight;             /* weights: the caller's bytes, read-only, not owned (mapped file) */
     uint64_t size;
-    bool is_weight;                 /* read-only, not owned (mapped file) */
+    int64_t rows, cols;             /* as made, for messages */
+    bool is_weight;
     espalier_context *owner;        /* account that is charged; NULL for weights */
     struct esi_buffer *prev, *next; /* the context's list of live buffers */
     uint32_t depth;                 /* of the scope it belongs to; 0 = none */
@@ -66,7 +68,7 @@ typedef struct esi_backend {
     espalier_status (*row_sums)(espalier_context *, esi_tensor x, float *sum, float *sum_of_squares);   /* host arrays [rows] */
     espalier_status (*count_nonfinite)(espalier_context *, esi_tensor x, uint64_t *nan_count, uint64_t *inf_count);
 
-    void (*destroy)(struct esi_backend *backend);
+    void (*destroy)(struct esi_backend *backend, const espalier_allocator *allocator);
 } esi_backend;
 
 #endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * attention.c: cuts attention into (window, head, block of queries) tasks; a kernel walks over all keys of its window.
+ */
+#include "tensor/cpu/driver.h"
+
+typedef struct attention_tasks {
+    const esi_kernels *kernels;
+    const esi_attention_job *job;
+    float *scratch;
+    size_t scratch_floats, q_block, q_blocks;
+} attention_tasks;
+
+static void attention_task(void *arg, size_t task, int slot)
+{
+    const attention_tasks *t = arg;
+    size_t q0 = task % t->q_blocks * t->q_block;
+    size_t head = task / t->q_blocks % t->job->heads, window = task / t->q_blocks / t->job->heads;
+
+    t->kernels->attention(t->job, window, head, q0, ESI_MIN(q0 + t->q_block, t->job->nq),
+                          t->scratch + (size_t)slot * t->scratch_floats);
+}
+
+espalier_status esi_cpu_attention(espalier_context *ctx, esi_tensor y, esi_tensor q, esi_tensor k, esi_tensor v, const esi_attention_args *a)
+{
+    esi_attention_job job = {.y = esi_cpu_f32(y), .q = esi_cpu_f32(q), .k = esi_cpu_f32(k), .v = esi_cpu_f32(v),
+                             .y_stride = (size_t)y.stride, .q_stride = (size_t)q.stride, .k_stride = (size_t)k.stride,
+                             .v_stride = (size_t)v.stride, .windows = (size_t)a->windows, .heads = (size_t)a->heads, .scale = a->scale,
+                             .bias = esi_cpu_f32(a->bias), .bias_stride = (size_t)a->bias.stride, .region = esi_cpu_i32(a->region),
+                             .region_stride = (size_t)a->region.stride};
+    attention_tasks t = {.kernels = esi_cpu_table(ctx), .job = &job};
+    espalier_status st;
+
+    job.nq = (size_t)q.rows / job.windows;
+    job.nk = (size_t)k.rows / job.windows;
+    job.dim = (size_t)q.cols / job.heads;
+    /* A multiple of a cache line per slot keeps every slot's scratch aligned. */
+    t.scratch_floats = (t.kernels->attention_scratch(&job) + 15) / 16 * 16;
+    t.q_block = t.kernels->q_block;
+    t.q_blocks = (job.nq + t.q_block - 1) / t.q_block;
+    t.scratch = esi_alloc(ctx, (size_t)esi_slots(ctx), t.scratch_floats * sizeof(float), "attention tiles");
+    if (!t.scratch) return ctx->error_status;
+    st = esi_parallel(ctx, t.q_blocks * job.heads * job.windows, attention_task, &t);
+    esi_free(ctx, t.scratch);
+    return st;
+}
