@@ -17,10 +17,6 @@ const char *esi_errno_text(char buffer[ESI_ERRNO_TEXT], int error);
  * -1 with errno EINTR. */
 int esi_open(espalier_context *ctx, const char *path, int flags);
 
-/* Bytes of the UTF-8 sequence at the start of s[0..len), len > 0: 1..4 and *valid = true, or the length of the longest prefix that could
- * have begun one (at least 1) and *valid = false. That is how the Unicode standard asks decoders to count replacement characters. */
-size_t esi_utf8_length(const unsigned char *s, size_t len, bool *valid);
-
 /* Make `text` one clean line in place: control characters and bytes that are no UTF-8 become '?'. */
 void esi_clean_line(char *text);
 
