@@ -47,6 +47,7 @@ struct espalier_context {
     uint32_t scope_depth;                      /* tensor.c: number of open scopes */
     esi_tap_fn tap;
     void *tap_user;
+    const struct esi_stage_table *stages;      /* pipeline/stages.h: tests replace networks here; NULL = the real ones */
 };
 
 /* `threads` counts the calling one; 0 = all cores allowed to the process. ESPALIER_ERR_ARG, ESPALIER_ERR_RESOURCE: *out is NULL. */

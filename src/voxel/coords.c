@@ -202,8 +202,6 @@ done:
 
 /* ------------------------------------------------------------------ cascade */
 
-#define CASCADE_STEP 128
-#define CASCADE_FLOOR 1024
 
 /* Keys of the cells of a grid of `cells` that hold the centres of the fine cells. Neighbours in the list mostly share a cell, so dropping
  * repeats at once saves most of the sorting. */
@@ -229,7 +227,7 @@ static espalier_status cascade_check(espalier_context *ctx, const esi_coords *fi
     espalier_status st = esi_rows_check(ctx, fine->rows, fine->count);
 
     if (st != ESPALIER_OK) return st;
-    if (low < 1 || low > ESI_COORD_LIMIT || target < 16 || target / 16 > ESI_COORD_LIMIT) {
+    if (low < 4 || low > ESI_COORD_LIMIT || target < 16 || target / 16 > ESI_COORD_LIMIT) {
         return esi_fail(ctx, ESPALIER_ERR_INTERNAL, "cascade: cannot go from a grid of %lld to a resolution of %lld", (long long)low,
                         (long long)target);
     }
@@ -247,6 +245,7 @@ espalier_status esi_cascade_coords(espalier_context *ctx, esi_coords *out, int64
 {
     uint64_t *keys = NULL;
     int64_t hr = target;
+    int64_t step = low / 4, floor = 2 * low;       /* 128 and 1024 of the released models, whose low is 512 */
     espalier_status st;
 
     memset(out, 0, sizeof *out);
@@ -261,12 +260,12 @@ espalier_status esi_cascade_coords(espalier_context *ctx, esi_coords *out, int64
         st = esi_keys_sort(ctx, keys, n);
         if (st != ESPALIER_OK) goto done;
         n = unique_keys(keys, n);
-        /* The reference stops at exactly 1024; never going below it also ends for targets that no number of steps brings there. */
-        if ((int64_t)n < max_tokens || hr - CASCADE_STEP < CASCADE_FLOOR) {
+        /* The reference stops at exactly the floor; never going below it also ends for targets that no number of steps brings there. */
+        if ((int64_t)n < max_tokens || hr - step < floor) {
             st = coords_from_keys(ctx, out, keys, n);
             break;
         }
-        hr -= CASCADE_STEP;
+        hr -= step;
     }
     if (st == ESPALIER_OK) *resolution = hr;
 done:

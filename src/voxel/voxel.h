@@ -28,8 +28,8 @@ espalier_status esi_coords_from_occupancy(espalier_context *ctx, esi_coords *out
 /* Distinct rows, sorted ascending (batch, x, y, z). */
 espalier_status esi_coords_sort_unique(espalier_context *ctx, esi_coords *out, const int32_t *rows, int64_t count);
 
-/* Cascade (neural-flow 7.3): quantise coordinates on a grid of `low` cells (512) to target/16 cells; step the target down by 128 until the number
- * of distinct tokens is < max_tokens or target == 1024. q = ((2c + 1) * (hr / 16)) / (2 * low), exact in integers. */
+/* Cascade (neural-flow 7.3): quantise coordinates on a grid of `low` cells (512) to target/16 cells; step the target down by low/4 (128) until the number
+ * of distinct tokens is < max_tokens or the target is 2*low (1024). q = ((2c + 1) * (hr / 16)) / (2 * low), exact in integers. */
 espalier_status esi_cascade_coords(espalier_context *ctx, esi_coords *out, int64_t *resolution, const esi_coords *fine, int64_t low,
                                    int64_t target, int64_t max_tokens);
 

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * condition.c: the first two stages, picture -> square on black -> image tokens.
+ */
+#include "pipeline/report.h"
+#include "pipeline/stages.h"
+
+#include "formats/image_codecs.h"
+#include "formats/preprocess.h"
+
+espalier_status espalier_preprocess(espalier_context *ctx, espalier_image *out, const espalier_image *picture, espalier_matte matte,
+                                    const char *name, espalier_report *report)
+{
+    esi_fp_state fp;
+    esi_enter(ctx, &fp);
+    esi_stage_timer timer = esi_stage_begin(ctx, report, ESI_STAGE_PREPROCESS);
+    esi_matte_source source = {.opaque = matte == ESPALIER_MATTE_NONE, .name = name};
+
+    espalier_status st = esi_progress(ctx, "preprocess", 0, 1);
+    if (st == ESPALIER_OK) st = esi_preprocess(ctx, out, picture, &source, NULL);
+    if (st == ESPALIER_OK && report) {
+        report->has_picture = true;
+        report->picture_width = picture->width;
+        report->picture_height = picture->height;
+        report->picture_hash = esi_image_hash(picture);
+        report->preprocessed_hash = esi_image_hash(out);
+    }
+    if (st == ESPALIER_OK) st = esi_progress(ctx, "preprocess", 1, 1);
+    return esi_leave(ctx, &fp, esi_stage_end(ctx, &timer, st));
+}
+
+espalier_status esi_condition_new(espalier_context *ctx, espalier_condition **out)
+{
+    *out = esi_calloc(ctx, 1, sizeof **out, "condition");
+    if (!*out) return ESPALIER_ERR_RESOURCE;
+    (*out)->owner = esi_context_retain(ctx);
+    return ESPALIER_OK;
+}
+
+void espalier_condition_free(espalier_condition *c)
+{
+    if (!c) return;
+    espalier_context *owner = c->owner;
+    for (int i = 0; i < 2; i++) esi_free(owner, c->view[i].tokens);
+    esi_free(owner, c);
+    espalier_context_free(owner);
+}
+
+espalier_status espalier_condition_create(espalier_context *ctx, espalier_condition **out, const espalier_model *model,
+                                          const espalier_image *picture, int with_1024, espalier_report *report)
+{
+    esi_fp_state fp;
+    esi_enter(ctx, &fp);
+    esi_stage_timer timer = esi_stage_begin(ctx, report, ESI_STAGE_CONDITION);
+    const esi_stage_table *stages = esi_stages(ctx);
+    int views = with_1024 ? 2 : 1;
+    espalier_condition *c = NULL;
+
+    *out = NULL;
+    espalier_status st = esi_condition_new(ctx, &c);
+    for (int i = 0; st == ESPALIER_OK && i < views; i++) {
+        st = esi_progress(ctx, "condition", (uint64_t)i, (uint64_t)views);
+        if (st == ESPALIER_OK)
+            st = stages->image_condition(stages->user, ctx, model, picture, model->settings.image_size << i, &c->view[i]);
+        if (st == ESPALIER_OK)
+            st = esi_gate_finite(ctx, report, ESI_STAGE_CONDITION, c->view[i].tokens, c->view[i].rows * c->view[i].channels, false);
+    }
+    if (st == ESPALIER_OK) st = esi_progress(ctx, "condition", (uint64_t)views, (uint64_t)views);
+    if (st == ESPALIER_OK)
+        *out = c;
+    else
+        espalier_condition_free(c);
+    return esi_leave(ctx, &fp, esi_stage_end(ctx, &timer, st));
+}
+
+const float *espalier_condition_tokens(const espalier_condition *c, int view, int64_t *rows, int64_t *channels)
+{
+    const esi_condition_view *v = view == 0 || view == 1 ? &c->view[view] : NULL;
+    if (rows) *rows = v ? v->rows : 0;
+    if (channels) *channels = v ? v->channels : 0;
+    return v ? v->tokens : NULL;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * report.h: what a run tells about itself: facts, times and memory of each stage, knife-edge decisions, soundness of the mesh.
+ * docs/report.schema.json describes the JSON.
+ */
+#ifndef ESI_REPORT_H
+#define ESI_REPORT_H
+
+#include <espalier/pipeline.h>
+
+#include "voxel/voxel.h"
+
+#define ESI_REPORT_VERSION 1
+
+typedef enum esi_stage {
+    ESI_STAGE_PREPROCESS, ESI_STAGE_CONDITION, ESI_STAGE_STRUCTURE, ESI_STAGE_SHAPE, ESI_STAGE_TEXTURE, ESI_STAGE_DECODE, ESI_STAGE_FINISH,
+    ESI_STAGE_COUNT
+} esi_stage;
+const char *esi_stage_name(esi_stage stage);
+
+typedef struct esi_stage_record {
+    bool ran;
+    double seconds, cpu_seconds;
+    uint64_t peak_bytes;
+    uint64_t planned_bytes;              /* 0 = size was not known beforehand */
+    uint64_t nan_count, inf_count;       /* in the stage's output */
+} esi_stage_record;
+
+/* One kind of hard decision: "occupancy", "subdivision.<level>", "intersection". */
+#define ESI_MAX_DECISIONS (ESI_MAX_LEVELS + 2)
+typedef struct esi_decision_record {
+    char name[24];
+    esi_decision_stats stats;
+} esi_decision_record;
+
+#define ESI_MAX_GATES 8
+typedef struct esi_gate_record {
+    const char *name;                    /* "nan", "no_voxels", "largest_component" */
+    const char *stage;
+    double value, limit;
+    bool passed;
+} esi_gate_record;
+
+struct espalier_report {
+    espalier_context *owner;
+    esi_stage_record stage[ESI_STAGE_COUNT];
+    esi_decision_record decision[ESI_MAX_DECISIONS];
+    int n_decisions;
+    esi_gate_record gate[ESI_MAX_GATES];
+    int n_gates;
+    bool has_run, has_picture, has_mesh, has_result;
+    /* run */
+    char model_directory[512];
+    espalier_pipeline_type pipeline;
+    int64_t seed, max_tokens;
+    espalier_sampler sampler[3];         /* structure, shape, texture */
+    bool with_texture;
+    /* picture */
+    uint32_t picture_width, picture_height;
+    uint64_t picture_hash, preprocessed_hash;
+    /* result */
+    int64_t resolution, tokens_structure, tokens_shape, voxels;
+    int64_t resolution_wanted;
+    esi_mesh_stats mesh;
+    esi_text json;
+};
+
+/* Timing and memory of a stage; a stage that runs in several calls adds up. report may be NULL everywhere. */
+typedef struct esi_stage_timer {
+    espalier_report *report;
+    esi_stage stage;
+    double seconds, cpu_seconds;
+} esi_stage_timer;
+esi_stage_timer esi_stage_begin(espalier_context *ctx, espalier_report *report, esi_stage stage);
+espalier_status esi_stage_end(espalier_context *ctx, esi_stage_timer *timer, espalier_status status);
+
+/* Counts NaN and infinities of a stage's output into its record; ERR_SOUNDNESS when there are any and `force` is false. */
+espalier_status esi_gate_finite(espalier_context *ctx, espalier_report *report, esi_stage stage, const float *values, int64_t count, bool force);
+/* Records a gate; ERR_SOUNDNESS with `text` when it failed and `force` is false (a warning with force). */
+espalier_status esi_gate(espalier_context *ctx, espalier_report *report, esi_stage stage, const char *name, double value, double limit,
+                         bool passed, bool force, const char *text);
+/* Adds values to the record of that name. */
+void esi_report_decisions(espalier_report *report, const char *name, const float *values, int64_t count);
+
+#endif
