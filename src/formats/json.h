@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * json.h: reading JSON through Jansson with our errors and limits. The document is immutable after parsing.
+ * json.h: reading JSON (RFC 8259) with our errors and limits. The document is immutable after parsing and needs no context.
  */
 #ifndef ESI_JSON_H
 #define ESI_JSON_H
@@ -27,13 +27,15 @@ const esi_json *esi_json_path(const esi_json *object, const char *dotted);
 size_t esi_json_size(const esi_json *array_or_object);
 const esi_json *esi_json_at(const esi_json *array, size_t i);
 const char *esi_json_key_at(const esi_json *object, size_t i, const esi_json **value);      /* in document order */
-/* The same for long objects, linear instead of quadratic: void *it = NULL; while ((key = esi_json_next(object, &it, &value)) != NULL) ... */
-const char *esi_json_next(const esi_json *object, void **iterator, const esi_json **value);
+/* The same in a loop, linear instead of quadratic: const esi_json *v = NULL; while ((key = esi_json_next(object, &v)) != NULL) ... */
+const char *esi_json_next(const esi_json *object, const esi_json **member);
+/* Where the value (its key, if it has one) stands in the parsed bytes. */
+uint64_t esi_json_position(const esi_json *v);
 
 bool esi_json_is_null(const esi_json *v);
 bool esi_json_is_object(const esi_json *v);
 bool esi_json_is_array(const esi_json *v);
-bool esi_json_is_integer(const esi_json *v);                                                /* written without fraction and exponent */
+bool esi_json_is_integer(const esi_json *v);           /* written without fraction and exponent, and within int64; others are reals */
 /* false (and *out unchanged) when v is NULL or of another type; numbers: integers are accepted as doubles, a double with an integer value is
  * accepted as integer. */
 bool esi_json_string(const esi_json *v, const char **out);

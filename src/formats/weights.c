@@ -78,29 +78,13 @@ const char *esi_shape_text(char *buf, size_t size, const int64_t *shape, int ran
 
 bool esi_is_utf8(const void *text, size_t len)
 {
-    const uint8_t *p = text, *end = p + len;
+    const uint8_t *p = text;
 
-    while (p < end) {
-        uint32_t code, least;
-        int more;
-
-        if (*p == 0) return false;
-        if (*p < 0x80) {
-            p++;
-            continue;
-        }
-        /* clang-format off */
-        if ((*p & 0xe0) == 0xc0) { more = 1; code = *p & 0x1f; least = 0x80; }
-        else if ((*p & 0xf0) == 0xe0) { more = 2; code = *p & 0x0f; least = 0x800; }
-        else if ((*p & 0xf8) == 0xf0) { more = 3; code = *p & 0x07; least = 0x10000; }
-        else return false;
-        /* clang-format on */
-        if (end - p <= more) return false;
-        for (p++; more > 0; more--, p++) {
-            if ((*p & 0xc0) != 0x80) return false;
-            code = code << 6 | (*p & 0x3f);
-        }
-        if (code < least || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) return false;
+    for (size_t i = 0; i < len;) {
+        bool valid;
+        size_t n = esi_utf8_length(p + i, len - i, &valid);
+        if (!valid || p[i] == 0) return false;
+        i += n;
     }
     return true;
 }
