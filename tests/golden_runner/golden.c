@@ -95,6 +95,49 @@ const char *golden_config_string(const golden_case *c, const char *dotted, const
     return fallback;
 }
 
+static void write_json(espalier_context *ctx, esi_text *text, const esi_json *v)
+{
+    const char *string;
+    double number;
+    bool flag;
+    if (esi_json_is_object(v) || esi_json_is_array(v)) {
+        const bool object = esi_json_is_object(v);
+        esi_text_append(ctx, text, object ? "{" : "[");
+        for (size_t i = 0; i < esi_json_size(v); i++) {
+            const esi_json *member = object ? NULL : esi_json_at(v, i);
+            const char *key = object ? esi_json_key_at(v, i, &member) : NULL;
+            if (i) esi_text_append(ctx, text, ",");
+            if (key) esi_text_append_json_string(ctx, text, key);
+            if (key) esi_text_append(ctx, text, ":");
+            write_json(ctx, text, member);
+        }
+        esi_text_append(ctx, text, object ? "}" : "]");
+    } else if (esi_json_string(v, &string)) {
+        esi_text_append_json_string(ctx, text, string);
+    } else if (esi_json_bool(v, &flag)) {
+        esi_text_append(ctx, text, flag ? "true" : "false");
+    } else if (esi_json_double(v, &number)) {
+        esi_text_append_json_number(ctx, text, number);
+    } else {
+        esi_text_append(ctx, text, "null");
+    }
+}
+
+espalier_status golden_model_config(golden_case *c, esi_json **out, const char *args_key)
+{
+    esi_text text = {0};
+    espalier_status st;
+    esi_text_append(c->ctx, &text, "{\"name\":");
+    write_json(c->ctx, &text, esi_json_get(c->config, "name"));
+    esi_text_append(c->ctx, &text, ",\"args\":");
+    write_json(c->ctx, &text, esi_json_get(c->config, args_key));
+    esi_text_append(c->ctx, &text, "}");
+    st = text.failed ? esi_fail(c->ctx, ESPALIER_ERR_RESOURCE, "%s: no memory for a config", c->dir)
+                     : esi_json_parse(c->ctx, out, text.data, text.len, c->dir, ESPALIER_ERR_INPUT);
+    esi_text_free(c->ctx, &text);
+    return st;
+}
+
 /* ----------------------------------------------------------- open and close */
 
 static espalier_status open_tensors(golden_case *c, esi_weight_file **out, const char *dir)

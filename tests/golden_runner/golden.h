@@ -63,6 +63,9 @@ double golden_config_double(const golden_case *c, const char *dotted, double fal
 bool golden_config_bool(const golden_case *c, const char *dotted, bool fallback);
 const char *golden_config_string(const golden_case *c, const char *dotted, const char *fallback);
 
+/* {"name": config "name", "args": config <args_key>}: a model's own config. Release with esi_json_free(). */
+espalier_status golden_model_config(golden_case *c, esi_json **out, const char *args_key);
+
 /* ------------------------------------------------------------------ tensors
  * Looked up in the case's own file, then `w.` in the sibling `weights`, `in.` in the sibling `inputs`. A missing tensor or another
  * type is ESPALIER_ERR_INPUT. data: dense, aligned. shape may be NULL. */

@@ -9,11 +9,21 @@
 
 /* X(name in the config, function) */
 #define GOLDEN_KINDS(X) \
+    X("c2s_block", golden_kind_c2s_block) \
     X("cascade", golden_kind_cascade) \
-    X("dual_grid_to_mesh", golden_kind_dual_grid_to_mesh)
+    X("convnext_block", golden_kind_convnext_block) \
+    X("dual_grid_to_mesh", golden_kind_dual_grid_to_mesh) \
+    X("model_chain", golden_kind_model_chain) \
+    X("preprocess", golden_kind_preprocess) \
+    X("shape_decoder", golden_kind_shape_decoder) \
+    X("shape_upsample", golden_kind_shape_upsample) \
+    X("sparse_conv", golden_kind_sparse_conv) \
+    X("ss_decoder", golden_kind_ss_decoder) \
+    X("tex_decoder", golden_kind_tex_decoder) \
+    X("tex_decoder_fp16", golden_kind_tex_decoder)
 
 #define GOLDEN_DECLARE(kind, function) espalier_status function(golden_case *c);
-GOLDEN_KINDS(GOLDEN_DECLARE)
+GOLDEN_KINDS(GOLDEN_DECLARE)      /* one function may serve two kinds; declaring it twice is fine */
 #undef GOLDEN_DECLARE
 
 #endif
