@@ -6,15 +6,9 @@
  * objects is poisoned and a gap is left between them, so overruns are seen as with malloc.
  */
 #include "base/base.h"
+#include "base/private.h"
 
-#if defined(__SANITIZE_ADDRESS__)
-#  define ARENA_ASAN 1
-#elif defined(__has_feature)
-#  if __has_feature(address_sanitizer)
-#    define ARENA_ASAN 1
-#  endif
-#endif
-#ifdef ARENA_ASAN
+#ifdef ESI_ASAN
 #include <sanitizer/asan_interface.h>
 #  define POISON(p, n)   ASAN_POISON_MEMORY_REGION(p, n)
 #  define UNPOISON(p, n) ASAN_UNPOISON_MEMORY_REGION(p, n)

@@ -3,6 +3,7 @@
  * context.c: making and releasing a context, and its settings.
  */
 #include "base/context.h"
+#include "base/private.h"
 
 espalier_limits espalier_limits_default(void)
 {
@@ -55,7 +56,9 @@ void espalier_context_set_limits(espalier_context *ctx, const espalier_limits *l
 
 void espalier_context_set_memory_budget(espalier_context *ctx, uint64_t bytes)
 {
-    if (ctx != NULL) ctx->budget = bytes;
+    if (ctx == NULL) return;
+    esi_large_trim(ctx, 0);
+    ctx->budget = bytes;
 }
 
 uint64_t espalier_context_memory_now(const espalier_context *ctx)

@@ -24,6 +24,14 @@ struct espalier_runtime {
 struct esi_tensor;
 typedef void (*esi_tap_fn)(void *user, espalier_context *ctx, const char *name, const struct esi_tensor *t);
 
+/* Large blocks that were released and wait for reuse; base/large.c. */
+#define ESI_KEPT_BLOCKS 16
+typedef struct esi_kept_blocks {
+    _Atomic(struct esi_block *) slots[ESI_KEPT_BLOCKS];
+    _Atomic uint64_t bytes;                    /* resident bytes of all of them */
+    atomic_uint turn;                          /* the slot to empty when all are taken */
+} esi_kept_blocks;
+
 struct espalier_context {
     espalier_runtime *runtime;
     struct esi_backend *backend;               /* where tensors of this job live */
@@ -42,6 +50,7 @@ struct espalier_context {
 
     uint64_t budget;                           /* 0 = none */
     _Atomic uint64_t mem_now, mem_peak, mem_high_water;
+    esi_kept_blocks kept;
 
     struct esi_buffer *buffers;                /* tensor.c: live tensors, newest first */
     uint32_t scope_depth;                      /* tensor.c: number of open scopes */

@@ -4,7 +4,7 @@
  *
  * Every block of esi_alloc() has a header of ESI_ALIGN bytes in front that holds its size, so that release can give the size back to the
  * account and to the caller's allocator. The account counts the bytes asked for; headers are not counted, so a block of
- * esi_memory_left() bytes always fits the budget.
+ * esi_memory_left() bytes always fits the budget. Large blocks go through large.c.
  */
 #include "base/context.h"
 #include "base/private.h"
@@ -16,11 +16,7 @@
 #include <sys/mman.h>
 #endif
 
-typedef struct block_header {
-    size_t size;
-} block_header;
-
-_Static_assert(sizeof(block_header) <= ESI_ALIGN, "the header must fit the room in front of a block");
+_Static_assert(sizeof(esi_block) <= ESI_ALIGN, "the header must fit the room in front of a block");
 
 /* -------------------------------------------------------- default allocator */
 
@@ -106,6 +102,7 @@ uint64_t esi_memory_left(const espalier_context *ctx)
 
 uint64_t esi_memory_reset_high_water(espalier_context *ctx)
 {
+    esi_large_trim(ctx, 0);                     /* another stage has other sizes */
     return atomic_exchange(&ctx->mem_high_water, atomic_load(&ctx->mem_now));
 }
 
@@ -116,9 +113,9 @@ uint64_t esi_memory_high_water(const espalier_context *ctx)
 
 /* ------------------------------------------------------------------ blocks */
 
-static block_header *header_of(void *ptr)
+static esi_block *header_of(void *ptr)
 {
-    return (block_header *)(void *)((char *)ptr - ESI_ALIGN);
+    return (esi_block *)(void *)((char *)ptr - ESI_ALIGN);
 }
 
 static void *fail_too_large(espalier_context *ctx, size_t count, size_t size, const char *what)
@@ -147,6 +144,23 @@ static void *fail_no_memory(espalier_context *ctx, size_t bytes, const char *wha
     return NULL;
 }
 
+static esi_block *take_block(espalier_context *ctx, size_t total)
+{
+    if (esi_large_applies(ctx, total)) return esi_large_take(ctx, total);
+    esi_block *block = esi_raw_alloc(esi_allocator(ctx), total);
+    if (block != NULL) block->mapped = block->resident = 0;
+    return block;
+}
+
+/* Live blocks and kept ones together stay below the high-water mark of the live ones: keeping never makes a job larger. */
+static void shrink_kept_blocks(espalier_context *ctx)
+{
+    if (atomic_load_explicit(&ctx->kept.bytes, memory_order_relaxed) == 0) return;
+    uint64_t mark = atomic_load_explicit(&ctx->mem_high_water, memory_order_relaxed);
+    uint64_t now = atomic_load_explicit(&ctx->mem_now, memory_order_relaxed);
+    esi_large_trim(ctx, mark > now ? mark - now : 0);
+}
+
 void *esi_alloc(espalier_context *ctx, size_t count, size_t size, const char *what)
 {
     size_t bytes, total;
@@ -154,13 +168,14 @@ void *esi_alloc(espalier_context *ctx, size_t count, size_t size, const char *wh
     if (!esi_mul_size(&bytes, count, size) || !esi_add_size(&total, bytes, ESI_ALIGN) || total > PTRDIFF_MAX)
         return fail_too_large(ctx, count, size, what);
     if (!charge(ctx, bytes)) return fail_budget(ctx, bytes, what);
-    char *base = esi_raw_alloc(esi_allocator(ctx), total);
-    if (base == NULL) {
+    esi_block *block = take_block(ctx, total);
+    if (block == NULL) {
         discharge(ctx, bytes);
         return fail_no_memory(ctx, bytes, what);
     }
-    ((block_header *)(void *)base)->size = bytes;
-    return base + ESI_ALIGN;
+    block->size = bytes;
+    shrink_kept_blocks(ctx);
+    return (char *)block + ESI_ALIGN;
 }
 
 void *esi_calloc(espalier_context *ctx, size_t count, size_t size, const char *what)
@@ -182,10 +197,12 @@ void *esi_realloc(espalier_context *ctx, void *ptr, size_t count, size_t size, c
 void esi_free(espalier_context *ctx, void *ptr)
 {
     if (ptr == NULL) return;
-    block_header *h = header_of(ptr);
-    size_t bytes = h->size;
-    discharge(ctx, bytes);
-    esi_raw_free(esi_allocator(ctx), h, bytes + ESI_ALIGN);
+    esi_block *block = header_of(ptr);
+    discharge(ctx, block->size);
+    if (block->mapped != 0)
+        esi_large_give(ctx, block);
+    else
+        esi_raw_free(esi_allocator(ctx), block, block->size + ESI_ALIGN);
 }
 
 char *esi_strdup(espalier_context *ctx, const char *text)

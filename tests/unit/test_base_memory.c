@@ -2,6 +2,7 @@
  *
  * test_base_memory.c: blocks, the account, the budget, arenas, failing allocations.
  */
+#include "base/private.h"
 #include "support.h"
 
 static bool is_aligned(const void *p, size_t align)
@@ -148,6 +149,171 @@ static void large_blocks_of_the_default_allocator(void **state)
     esi_raw_free(NULL, raw, 0);
     esi_raw_free(NULL, NULL, 100);
     espalier_context_free(ctx);
+}
+
+/* ------------------------------------------------------------ kept large blocks */
+
+#define MIB ((size_t)1 << 20)
+
+/* A context on the default allocator: only its large blocks are kept. */
+typedef struct large_test {
+    espalier_runtime runtime;
+    espalier_context *ctx;
+} large_test;
+
+static void large_open(large_test *t, int threads)
+{
+    memset(t, 0, sizeof *t);
+    assert_int_equal(esi_pool_create(&t->runtime.pool, NULL, threads), ESPALIER_OK);
+    assert_int_equal(espalier_context_create(&t->ctx, &t->runtime), ESPALIER_OK);
+}
+
+static void large_close(large_test *t)
+{
+    assert_int_equal(espalier_context_memory_now(t->ctx), 0);
+    espalier_context_free(t->ctx);
+    esi_pool_free(t->runtime.pool);
+}
+
+static unsigned char *touched(espalier_context *ctx, size_t size, int value)
+{
+    unsigned char *p = esi_alloc(ctx, size, 1, "block");
+    assert_non_null(p);
+    memset(p, value, size);
+    return p;
+}
+
+static void check_filled(const unsigned char *p, size_t size, int value)
+{
+    for (size_t i = 0; i < size; i += 1000) assert_int_equal(p[i], value);
+    assert_int_equal(p[size - 1], value);
+}
+
+#if defined(__linux__) && !defined(ESI_ASAN) && !defined(__SANITIZE_THREAD__)
+#  define CHECK_RESIDENT 1
+#endif
+#if defined(__has_feature)
+#  if __has_feature(thread_sanitizer)
+#    undef CHECK_RESIDENT
+#  endif
+#endif
+
+#ifdef CHECK_RESIDENT
+static size_t resident_bytes(void)
+{
+    unsigned long total, resident;
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%lu %lu", &total, &resident), 2);
+    fclose(file);
+    return resident * (size_t)sysconf(_SC_PAGESIZE);
+}
+#endif
+
+static void large_blocks_are_used_again(void **state)
+{
+    (void)state;
+#ifdef ESI_ASAN
+    skip();                                     /* nothing is kept there */
+#endif
+    large_test t;
+    large_open(&t, 1);
+    unsigned char *a = touched(t.ctx, 40 * MIB, 1), *b = touched(t.ctx, 10 * MIB, 2);
+    esi_free(t.ctx, a);
+    esi_free(t.ctx, b);
+    assert_true(atomic_load(&t.ctx->kept.bytes) >= 50 * MIB);
+    unsigned char *c = touched(t.ctx, 9 * MIB, 3), *d = touched(t.ctx, 30 * MIB, 4);
+    assert_ptr_equal(c, b);                     /* the shortest that fits */
+    assert_ptr_equal(d, a);
+    check_filled(c, 9 * MIB, 3);
+    check_filled(d, 30 * MIB, 4);
+    esi_free(t.ctx, c);
+    esi_free(t.ctx, d);
+    d = touched(t.ctx, 40 * MIB, 5);            /* grows back to its full length */
+    assert_ptr_equal(d, a);
+    check_filled(d, 40 * MIB, 5);
+    unsigned char *zero = esi_calloc(t.ctx, 10 * MIB, 1, "zero");
+    assert_ptr_equal(zero, b);
+    check_filled(zero, 10 * MIB, 0);
+    esi_free(t.ctx, d);
+    esi_free(t.ctx, zero);
+    esi_memory_reset_high_water(t.ctx);
+    assert_int_equal(atomic_load(&t.ctx->kept.bytes), 0);
+    esi_free(t.ctx, touched(t.ctx, 10 * MIB, 6));
+    espalier_context_set_memory_budget(t.ctx, 100 * MIB);
+    assert_int_equal(atomic_load(&t.ctx->kept.bytes), 0);
+    large_close(&t);
+}
+
+/* What the account calls the high-water mark holds for the process: kept blocks never add to it, and stage ends drop them. */
+static void kept_blocks_stay_below_the_mark(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {60, 7, 33, 5, 100, 12, 64, 20};
+    large_test t;
+    unsigned char *held[ESI_COUNT(sizes)];
+    large_open(&t, 1);
+#ifdef CHECK_RESIDENT
+    size_t start = resident_bytes();
+#endif
+    for (int round = 0; round < 6; round++) {
+        for (size_t i = 0; i < ESI_COUNT(sizes); i++) {
+            size_t size = sizes[(i + (size_t)round) % ESI_COUNT(sizes)] * MIB;
+            held[i] = touched(t.ctx, size, (int)i);
+            if (i >= 2) esi_free(t.ctx, held[i - 2]);
+            uint64_t mark = esi_memory_high_water(t.ctx);
+            assert_true(espalier_context_memory_now(t.ctx) + atomic_load(&t.ctx->kept.bytes) <= mark + ESI_COUNT(sizes) * 2 * MIB);
+#ifdef CHECK_RESIDENT
+            assert_true(resident_bytes() <= start + mark + ESI_COUNT(sizes) * 2 * MIB);
+#endif
+        }
+        esi_free(t.ctx, held[ESI_COUNT(sizes) - 2]);
+        esi_free(t.ctx, held[ESI_COUNT(sizes) - 1]);
+    }
+    esi_memory_reset_high_water(t.ctx);
+#ifdef CHECK_RESIDENT
+    assert_true(resident_bytes() <= start + 2 * MIB);
+#endif
+    large_close(&t);
+}
+
+static void many_blocks_overflow_the_slots(void **state)
+{
+    (void)state;
+    large_test t;
+    unsigned char *held[3 * ESI_KEPT_BLOCKS];
+    large_open(&t, 1);
+    for (size_t i = 0; i < ESI_COUNT(held); i++) held[i] = touched(t.ctx, 5 * MIB, (int)i);
+    for (size_t i = 0; i < ESI_COUNT(held); i++) esi_free(t.ctx, held[i]);
+    assert_true(atomic_load(&t.ctx->kept.bytes) <= ESI_KEPT_BLOCKS * 6 * MIB);
+    for (size_t i = 0; i < ESI_COUNT(held); i++) held[i] = touched(t.ctx, 5 * MIB, (int)i);
+    for (size_t i = 0; i < ESI_COUNT(held); i++) check_filled(held[i], 5 * MIB, (int)i);
+    for (size_t i = 0; i < ESI_COUNT(held); i++) esi_free(t.ctx, held[i]);
+    large_close(&t);
+}
+
+static void large_task(void *arg, size_t task, int slot)
+{
+    (void)slot;
+    large_test *t = arg;
+    size_t size = (4 + task % 5) * MIB + task * 100;
+    unsigned char *p = esi_alloc(t->ctx, size, 1, "block");
+    if (p == NULL) return;
+    for (size_t i = 0; i < size; i += 50000) p[i] = (unsigned char)task;
+    for (size_t i = 0; i < size; i += 50000)
+        if (p[i] != (unsigned char)task) esi_fail(t->ctx, ESPALIER_ERR_INTERNAL, "a block is shared");
+    esi_free(t->ctx, p);
+}
+
+static void large_blocks_across_threads(void **state)
+{
+    (void)state;
+    large_test t;
+    large_open(&t, 5);
+    for (int i = 0; i < 10; i++) assert_int_equal(esi_parallel(t.ctx, 100, large_task, &t), ESPALIER_OK);
+    esi_memory_reset_high_water(t.ctx);
+    assert_int_equal(atomic_load(&t.ctx->kept.bytes), 0);
+    large_close(&t);
 }
 
 /* ------------------------------------------------------------------- arena */
@@ -304,6 +470,10 @@ int main(void)
         cmocka_unit_test(high_water),
         cmocka_unit_test(out_of_memory_message),
         cmocka_unit_test(large_blocks_of_the_default_allocator),
+        cmocka_unit_test(large_blocks_are_used_again),
+        cmocka_unit_test(kept_blocks_stay_below_the_mark),
+        cmocka_unit_test(many_blocks_overflow_the_slots),
+        cmocka_unit_test(large_blocks_across_threads),
         cmocka_unit_test(arena_objects),
         cmocka_unit_test(arena_marks),
         cmocka_unit_test(every_allocation_may_fail),
