@@ -25,7 +25,8 @@ espalier_status golden_kind_dinov3(golden_case *c)
     espalier_status st = golden_f32(c, "in.pixels", &pixels, &shape);
 
     if (st != ESPALIER_OK) return st;
-    if (shape.rank != 4 || shape.extent[0] != 1 || shape.extent[1] != 3) return esi_fail(c->ctx, ESPALIER_ERR_INPUT, "%s: in.pixels is no picture", c->dir);
+    if (shape.rank != 4 || shape.extent[0] != 1 || shape.extent[1] != 3)
+        return esi_fail(c->ctx, ESPALIER_ERR_INPUT, "%s: in.pixels is no picture", c->dir);
     st = golden_weight_file(c, &file, "w.", NULL);
     if (st != ESPALIER_OK) return st;
     st = esi_dinov3_open(c->ctx, &model, file, config);

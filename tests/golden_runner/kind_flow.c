@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * kind_flow.c: one forward pass of a flow transformer, stage by stage (kinds ss_flow, slat_flow). Batch elements run one after the other; their
- * intermediates are put together in the stored order.
+ * kind_flow.c: one forward pass of a flow transformer, stage by stage (kinds ss_flow, slat_flow). Batch elements run one after the other;
+ * their intermediates are put together in the stored order.
  */
 #include "flow_case.h"
 #include "kinds.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * kind_sampler.c: a whole Euler run with a small flow model (kinds sampler_ss_flow, sampler_slat_flow): schedule, guidance, states and predictions.
+ * kind_sampler.c: a whole Euler run with a small flow model (kinds sampler_ss_flow, sampler_slat_flow): schedule, guidance, states,
+ * predictions.
  */
 #include "flow_case.h"
 #include "kinds.h"

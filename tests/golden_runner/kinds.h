@@ -12,13 +12,21 @@
     X("c2s_block", golden_kind_c2s_block) \
     X("cascade", golden_kind_cascade) \
     X("convnext_block", golden_kind_convnext_block) \
+    X("dinov3", golden_kind_dinov3) \
     X("dual_grid_to_mesh", golden_kind_dual_grid_to_mesh) \
+    X("gguf_load", golden_kind_gguf_load) \
     X("model_chain", golden_kind_model_chain) \
     X("preprocess", golden_kind_preprocess) \
+    X("rng", golden_kind_rng) \
+    X("rng_raw", golden_kind_rng_raw) \
+    X("sampler_slat_flow", golden_kind_sampler_slat_flow) \
+    X("sampler_ss_flow", golden_kind_sampler_ss_flow) \
     X("shape_decoder", golden_kind_shape_decoder) \
     X("shape_upsample", golden_kind_shape_upsample) \
+    X("slat_flow", golden_kind_slat_flow) \
     X("sparse_conv", golden_kind_sparse_conv) \
     X("ss_decoder", golden_kind_ss_decoder) \
+    X("ss_flow", golden_kind_ss_flow) \
     X("tex_decoder", golden_kind_tex_decoder) \
     X("tex_decoder_fp16", golden_kind_tex_decoder)
 
