@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * gguf_write.c: named tensors -> GGUF v3 as trellis.cpp lays it out: general.architecture, general.name, trellis.config_json, alignment 32,
+ * gguf_write.c: named tensors -> GGUF v3 as trellis.cpp lays it out: general.architecture, trellis.config_json, general.name, alignment 32,
  * gapless data, the last tensor padded too. The same entries give the same bytes.
  */
 #include "formats/weights_internal.h"
@@ -104,8 +104,8 @@ static espalier_status build_header(espalier_context *ctx, esi_text *t, const ch
     append_u64(ctx, t, count);
     append_u64(ctx, t, (uint64_t)(architecture != NULL) + (name != NULL) + (config_json != NULL));
     append_pair(ctx, t, "general.architecture", architecture);
-    append_pair(ctx, t, "general.name", name);
     append_pair(ctx, t, "trellis.config_json", config_json);
+    append_pair(ctx, t, "general.name", name);
     st = append_tensors(ctx, t, path, entries, count, sizes);
     if (st != ESPALIER_OK) return st;
     esi_text_append_bytes(ctx, t, zeros, (size_t)(padded(t->len) - t->len));
