@@ -5,6 +5,7 @@
 #include "pipeline/report.h"
 
 #include "base/context.h"
+#include "formats/json_write.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -99,202 +100,142 @@ void esi_report_decisions(espalier_report *report, const char *name, const float
 
 /* ------------------------------------------------------------- writing */
 
-typedef struct writer {
-    espalier_context *ctx;
-    esi_text *t;
-    bool comma;
-} writer;
-
-static void put_key(writer *w, const char *key)
+static void put_sampler(esi_json_writer *w, const char *key, const espalier_sampler *s)
 {
-    esi_text_append(w->ctx, w->t, "%s\n", w->comma ? "," : "");
-    if (key) {
-        esi_text_append_json_string(w->ctx, w->t, key);
-        esi_text_append(w->ctx, w->t, ": ");
-    }
-    w->comma = true;
+    esi_json_open(w, key, '{');
+    esi_json_put_int(w, "steps", s->steps);
+    esi_json_put_number(w, "guidance_strength", s->guidance_strength);
+    esi_json_put_number(w, "guidance_rescale", s->guidance_rescale);
+    esi_json_put_number(w, "interval_low", s->interval_low);
+    esi_json_put_number(w, "interval_high", s->interval_high);
+    esi_json_put_number(w, "rescale_t", s->rescale_t);
+    esi_json_put_number(w, "sigma_min", s->sigma_min);
+    esi_json_close(w, '}');
 }
 
-static void put_number(writer *w, const char *key, double v)
+static void put_run(esi_json_writer *w, const espalier_report *r)
 {
-    put_key(w, key);
-    esi_text_append_json_number(w->ctx, w->t, v);
-}
-
-static void put_int(writer *w, const char *key, int64_t v)
-{
-    put_key(w, key);
-    esi_text_append(w->ctx, w->t, "%" PRId64, v);
-}
-
-static void put_string(writer *w, const char *key, const char *v)
-{
-    put_key(w, key);
-    esi_text_append_json_string(w->ctx, w->t, v);
-}
-
-static void put_bool(writer *w, const char *key, bool v)
-{
-    put_key(w, key);
-    esi_text_append(w->ctx, w->t, "%s", v ? "true" : "false");
-}
-
-static void put_hash(writer *w, const char *key, uint64_t v)
-{
-    char text[24];
-    snprintf(text, sizeof text, "%016" PRIx64, v);
-    put_string(w, key, text);
-}
-
-static void open_group(writer *w, const char *key, char bracket)
-{
-    put_key(w, key);
-    esi_text_append(w->ctx, w->t, "%c", bracket);
-    w->comma = false;
-}
-
-static void close_group(writer *w, char bracket)
-{
-    esi_text_append(w->ctx, w->t, "\n%c", bracket);
-    w->comma = true;
-}
-
-static void put_sampler(writer *w, const char *key, const espalier_sampler *s)
-{
-    open_group(w, key, '{');
-    put_int(w, "steps", s->steps);
-    put_number(w, "guidance_strength", s->guidance_strength);
-    put_number(w, "guidance_rescale", s->guidance_rescale);
-    put_number(w, "interval_low", s->interval_low);
-    put_number(w, "interval_high", s->interval_high);
-    put_number(w, "rescale_t", s->rescale_t);
-    put_number(w, "sigma_min", s->sigma_min);
-    close_group(w, '}');
-}
-
-static void put_run(writer *w, const espalier_report *r)
-{
-    open_group(w, "run", '{');
-    put_string(w, "version", espalier_version());
-    put_int(w, "arithmetic_version", ESPALIER_ARITHMETIC_VERSION);
-    put_string(w, "device", "cpu");
-    put_string(w, "cpu_level", espalier_cpu_level_name(r->owner->runtime->cpu_level));
-    put_int(w, "threads", espalier_runtime_threads(r->owner->runtime));
-    put_int(w, "memory_budget", (int64_t)r->owner->budget);
+    esi_json_open(w, "run", '{');
+    esi_json_put_string(w, "version", espalier_version());
+    esi_json_put_int(w, "arithmetic_version", ESPALIER_ARITHMETIC_VERSION);
+    esi_json_put_string(w, "device", "cpu");
+    esi_json_put_string(w, "cpu_level", espalier_cpu_level_name(r->owner->runtime->cpu_level));
+    esi_json_put_int(w, "threads", espalier_runtime_threads(r->owner->runtime));
+    esi_json_put_int(w, "memory_budget", (int64_t)r->owner->budget);
     if (r->has_run) {
-        put_string(w, "model", r->model_directory);
-        put_string(w, "pipeline", espalier_pipeline_name(r->pipeline));
-        put_int(w, "seed", r->seed);
-        put_string(w, "noise", "pytorch-cpu-mt19937");
-        put_int(w, "max_tokens", r->max_tokens);
-        put_bool(w, "texture", r->with_texture);
-        open_group(w, "sampler", '{');
+        esi_json_put_string(w, "model", r->model_directory);
+        esi_json_put_string(w, "pipeline", espalier_pipeline_name(r->pipeline));
+        esi_json_put_int(w, "seed", r->seed);
+        esi_json_put_string(w, "noise", "pytorch-cpu-mt19937");
+        esi_json_put_int(w, "max_tokens", r->max_tokens);
+        esi_json_put_bool(w, "texture", r->with_texture);
+        esi_json_open(w, "sampler", '{');
         put_sampler(w, "structure", &r->sampler[0]);
         put_sampler(w, "shape", &r->sampler[1]);
         put_sampler(w, "texture", &r->sampler[2]);
-        close_group(w, '}');
+        esi_json_close(w, '}');
     }
-    close_group(w, '}');
+    esi_json_close(w, '}');
 }
 
-static void put_picture(writer *w, const espalier_report *r)
+static void put_picture(esi_json_writer *w, const espalier_report *r)
 {
-    open_group(w, "picture", '{');
-    put_int(w, "width", r->picture_width);
-    put_int(w, "height", r->picture_height);
-    put_hash(w, "pixels_hash", r->picture_hash);
-    put_hash(w, "preprocessed_hash", r->preprocessed_hash);
-    close_group(w, '}');
+    esi_json_open(w, "picture", '{');
+    esi_json_put_int(w, "width", r->picture_width);
+    esi_json_put_int(w, "height", r->picture_height);
+    esi_json_put_hash(w, "pixels_hash", r->picture_hash);
+    esi_json_put_hash(w, "preprocessed_hash", r->preprocessed_hash);
+    esi_json_close(w, '}');
 }
 
-static void put_stages(writer *w, const espalier_report *r)
+static void put_stages(esi_json_writer *w, const espalier_report *r)
 {
-    open_group(w, "stages", '[');
+    esi_json_open(w, "stages", '[');
     for (int i = 0; i < ESI_STAGE_COUNT; i++) {
         const esi_stage_record *s = &r->stage[i];
         if (!s->ran) continue;
-        open_group(w, NULL, '{');
-        put_string(w, "name", stage_names[i]);
-        put_number(w, "seconds", s->seconds);
-        put_number(w, "cpu_seconds", s->cpu_seconds);
-        put_int(w, "peak_bytes", (int64_t)s->peak_bytes);
-        if (s->planned_bytes) put_int(w, "planned_bytes", (int64_t)s->planned_bytes);
-        put_int(w, "nan", (int64_t)s->nan_count);
-        put_int(w, "inf", (int64_t)s->inf_count);
-        close_group(w, '}');
+        esi_json_open(w, NULL, '{');
+        esi_json_put_string(w, "name", stage_names[i]);
+        esi_json_put_number(w, "seconds", s->seconds);
+        esi_json_put_number(w, "cpu_seconds", s->cpu_seconds);
+        esi_json_put_int(w, "peak_bytes", (int64_t)s->peak_bytes);
+        if (s->planned_bytes) esi_json_put_int(w, "planned_bytes", (int64_t)s->planned_bytes);
+        esi_json_put_int(w, "nan", (int64_t)s->nan_count);
+        esi_json_put_int(w, "inf", (int64_t)s->inf_count);
+        esi_json_close(w, '}');
     }
-    close_group(w, ']');
+    esi_json_close(w, ']');
 }
 
-static void put_decisions(writer *w, const espalier_report *r)
+static void put_decisions(esi_json_writer *w, const espalier_report *r)
 {
-    open_group(w, "decisions", '[');
+    esi_json_open(w, "decisions", '[');
     for (int i = 0; i < r->n_decisions; i++) {
         const esi_decision_stats *s = &r->decision[i].stats;
-        open_group(w, NULL, '{');
-        put_string(w, "name", r->decision[i].name);
-        put_int(w, "count", (int64_t)s->count);
-        put_number(w, "yes_share", s->count ? (double)s->yes / (double)s->count : 0);
-        put_int(w, "within_1e-4", (int64_t)s->within_1e4);
-        put_int(w, "within_1e-3", (int64_t)s->within_1e3);
-        put_int(w, "within_1e-2", (int64_t)s->within_1e2);
-        put_number(w, "min_abs", s->min_abs);
-        close_group(w, '}');
+        esi_json_open(w, NULL, '{');
+        esi_json_put_string(w, "name", r->decision[i].name);
+        esi_json_put_int(w, "count", (int64_t)s->count);
+        esi_json_put_number(w, "yes_share", s->count ? (double)s->yes / (double)s->count : 0);
+        esi_json_put_int(w, "within_1e-4", (int64_t)s->within_1e4);
+        esi_json_put_int(w, "within_1e-3", (int64_t)s->within_1e3);
+        esi_json_put_int(w, "within_1e-2", (int64_t)s->within_1e2);
+        esi_json_put_number(w, "min_abs", s->min_abs);
+        esi_json_close(w, '}');
     }
-    close_group(w, ']');
+    esi_json_close(w, ']');
 }
 
-static void put_mesh(writer *w, const espalier_report *r)
+static void put_mesh(esi_json_writer *w, const espalier_report *r)
 {
     const esi_mesh_stats *m = &r->mesh;
-    open_group(w, "raw_mesh", '{');
-    put_int(w, "vertices", (int64_t)m->vertices);
-    put_int(w, "used_vertices", (int64_t)m->used_vertices);
-    put_int(w, "faces", (int64_t)m->faces);
-    put_int(w, "edges", (int64_t)m->edges);
-    put_int(w, "boundary_edges", (int64_t)m->boundary_edges);
-    put_int(w, "nonmanifold_edges", (int64_t)m->nonmanifold_edges);
-    put_int(w, "components", (int64_t)m->components);
-    put_number(w, "largest_component_share", m->faces ? (double)m->largest_component_faces / (double)m->faces : 0);
-    close_group(w, '}');
+    esi_json_open(w, "raw_mesh", '{');
+    esi_json_put_int(w, "vertices", (int64_t)m->vertices);
+    esi_json_put_int(w, "used_vertices", (int64_t)m->used_vertices);
+    esi_json_put_int(w, "faces", (int64_t)m->faces);
+    esi_json_put_int(w, "edges", (int64_t)m->edges);
+    esi_json_put_int(w, "boundary_edges", (int64_t)m->boundary_edges);
+    esi_json_put_int(w, "nonmanifold_edges", (int64_t)m->nonmanifold_edges);
+    esi_json_put_int(w, "components", (int64_t)m->components);
+    esi_json_put_number(w, "largest_component_share", m->faces ? (double)m->largest_component_faces / (double)m->faces : 0);
+    esi_json_close(w, '}');
 }
 
-static void put_result(writer *w, const espalier_report *r)
+static void put_result(esi_json_writer *w, const espalier_report *r)
 {
-    open_group(w, "result", '{');
-    put_int(w, "resolution", r->resolution);
-    put_int(w, "resolution_wanted", r->resolution_wanted);
-    put_int(w, "structure_tokens", r->tokens_structure);
-    put_int(w, "shape_tokens", r->tokens_shape);
-    put_int(w, "voxels", r->voxels);
-    close_group(w, '}');
+    esi_json_open(w, "result", '{');
+    esi_json_put_int(w, "resolution", r->resolution);
+    esi_json_put_int(w, "resolution_wanted", r->resolution_wanted);
+    esi_json_put_int(w, "structure_tokens", r->tokens_structure);
+    esi_json_put_int(w, "shape_tokens", r->tokens_shape);
+    esi_json_put_int(w, "voxels", r->voxels);
+    esi_json_close(w, '}');
 }
 
-static void put_gates(writer *w, const espalier_report *r)
+static void put_gates(esi_json_writer *w, const espalier_report *r)
 {
-    open_group(w, "gates", '[');
+    esi_json_open(w, "gates", '[');
     for (int i = 0; i < r->n_gates; i++) {
         const esi_gate_record *g = &r->gate[i];
-        open_group(w, NULL, '{');
-        put_string(w, "name", g->name);
-        put_string(w, "stage", g->stage);
-        put_number(w, "value", g->value);
-        put_number(w, "limit", g->limit);
-        put_bool(w, "passed", g->passed);
-        close_group(w, '}');
+        esi_json_open(w, NULL, '{');
+        esi_json_put_string(w, "name", g->name);
+        esi_json_put_string(w, "stage", g->stage);
+        esi_json_put_number(w, "value", g->value);
+        esi_json_put_number(w, "limit", g->limit);
+        esi_json_put_bool(w, "passed", g->passed);
+        esi_json_close(w, '}');
     }
-    close_group(w, ']');
+    esi_json_close(w, ']');
 }
 
 espalier_status espalier_report_json(espalier_context *ctx, espalier_report *report, const char **json)
 {
-    writer w = {report->owner, &report->json, false};
+    esi_json_writer w = {report->owner, &report->json, false};
 
     esi_clear_error(ctx);
     *json = NULL;
     esi_text_free(report->owner, &report->json);
-    esi_text_append(w.ctx, w.t, "{");
-    put_int(&w, "report_version", ESI_REPORT_VERSION);
+    esi_json_open(&w, NULL, '{');
+    esi_json_put_int(&w, "report_version", ESI_REPORT_VERSION);
     put_run(&w, report);
     if (report->has_picture) put_picture(&w, report);
     put_stages(&w, report);
@@ -302,7 +243,8 @@ espalier_status espalier_report_json(espalier_context *ctx, espalier_report *rep
     if (report->has_result) put_result(&w, report);
     if (report->has_mesh) put_mesh(&w, report);
     put_gates(&w, report);
-    esi_text_append(w.ctx, w.t, "\n}\n");
+    esi_json_close(&w, '}');
+    esi_text_append(w.ctx, w.text, "\n");
     if (report->json.failed) return esi_fail(ctx, ESPALIER_ERR_RESOURCE, "out of memory for the report");
     *json = report->json.data;
     return ESPALIER_OK;

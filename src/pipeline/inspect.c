@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * inspect.c: what a file or directory is, as JSON; the form for people is made from the JSON, so that the two cannot differ.
+ */
+#include <espalier/inspect.h>
+
+#include "base/context.h"
+#include "formats/dump.h"
+#include "formats/image_codecs.h"
+#include "formats/json.h"
+#include "formats/json_write.h"
+#include "pipeline/model.h"
+
+#include <math.h>
+
+/* ------------------------------------------------------------- weight files */
+
+static void put_shape(esi_json_writer *w, const esi_file_tensor *t)
+{
+    esi_text shape = {0};
+    for (int i = 0; i < t->rank; i++) esi_text_append(w->ctx, &shape, "%s%lld", i ? "x" : "", (long long)t->shape[i]);
+    esi_json_put_string(w, "shape", shape.len ? shape.data : "scalar");
+    esi_text_free(w->ctx, &shape);
+}
+
+static void put_dtypes(esi_json_writer *w, const esi_weight_file *file)
+{
+    uint64_t count[ESI_FILE_OTHER + 1] = {0}, elements = 0, bytes = 0;
+    for (size_t i = 0; i < file->count; i++) {
+        const esi_file_tensor *t = &file->tensors[i];
+        count[t->dtype]++;
+        elements += (uint64_t)esi_file_tensor_count(t);
+        bytes += t->size;
+    }
+    esi_json_put_int(w, "tensors", (int64_t)file->count);
+    esi_json_put_int(w, "values", (int64_t)elements);
+    esi_json_put_int(w, "bytes", (int64_t)bytes);
+    esi_json_open(w, "dtypes", '{');
+    for (int d = 0; d <= ESI_FILE_OTHER; d++)
+        if (count[d]) esi_json_put_int(w, esi_file_dtype_name((esi_file_dtype)d), (int64_t)count[d]);
+    esi_json_close(w, '}');
+}
+
+static void describe_weights(esi_json_writer *w, const esi_weight_file *file)
+{
+    esi_json_put_string(w, "kind", "weights");
+    esi_json_put_string(w, "format", file->format == ESI_FORMAT_GGUF ? "gguf" : "safetensors");
+    if (file->architecture) esi_json_put_string(w, "architecture", file->architecture);
+    if (file->format == ESI_FORMAT_GGUF) esi_json_put_bool(w, "has_config", file->config_json != NULL);
+    put_dtypes(w, file);
+    esi_json_open(w, "list", '[');
+    for (size_t i = 0; i < file->count; i++) {
+        esi_json_open(w, NULL, '{');
+        esi_json_put_string(w, "name", file->tensors[i].name);
+        esi_json_put_string(w, "dtype", esi_file_dtype_name(file->tensors[i].dtype));
+        put_shape(w, &file->tensors[i]);
+        esi_json_close(w, '}');
+    }
+    esi_json_close(w, ']');
+}
+
+static espalier_status inspect_weights(esi_json_writer *w, const char *path)
+{
+    esi_weight_file *file = NULL;
+    espalier_status st = esi_weight_file_open(w->ctx, &file, path);
+    if (st == ESPALIER_OK) describe_weights(w, file);
+    esi_weight_file_free(file);
+    return st;
+}
+
+/* ------------------------------------------------------------- model directories */
+
+static void put_role(esi_json_writer *w, const espalier_model *model, espalier_role role)
+{
+    const esi_role_files *files = &model->files.role[role];
+    const esi_weights *weights = esi_model_weights(model, role);
+    esi_json_open(w, NULL, '{');
+    esi_json_put_string(w, "role", espalier_role_name(role));
+    esi_json_put_bool(w, "found", weights != NULL);
+    if (!weights) {
+        esi_json_put_string(w, "wanted", files->wanted ? files->wanted : "not named in pipeline.json");
+    } else {
+        esi_json_put_string(w, "path", files->weights);
+        esi_json_put_string(w, "config", files->config                                   ? files->config
+                                         : esi_weights_file(weights)->config_json != NULL ? "in the file"
+                                                                                          : "none: shapes and release defaults");
+        esi_json_put_int(w, "parameters", (int64_t)esi_weights_parameters(weights));
+        put_dtypes(w, esi_weights_file(weights));
+    }
+    esi_json_close(w, '}');
+}
+
+static espalier_status inspect_directory(esi_json_writer *w, const char *path)
+{
+    static const espalier_pipeline_type types[] = {ESPALIER_PIPELINE_512, ESPALIER_PIPELINE_1024, ESPALIER_PIPELINE_1024_CASCADE,
+                                                   ESPALIER_PIPELINE_1536_CASCADE};
+    espalier_model *model = NULL;
+    espalier_status st = espalier_model_open(w->ctx, &model, path, NULL);
+    if (st != ESPALIER_OK) return st;
+
+    esi_json_put_string(w, "kind", "model");
+    esi_json_put_string(w, "layout", model->files.layout == ESI_LAYOUT_GGUF ? "gguf" : "huggingface");
+    esi_json_put_string(w, "directory", espalier_model_directory(model));
+    esi_json_put_string(w, "default_pipeline", espalier_pipeline_name(espalier_model_default_pipeline(model)));
+    esi_json_put_int(w, "resolution", model->settings.resolution);
+    esi_json_put_int(w, "image_size", model->settings.image_size);
+    esi_json_open(w, "pipelines", '[');
+    for (size_t i = 0; i < ESI_COUNT(types); i++) {
+        esi_json_open(w, NULL, '{');
+        esi_json_put_string(w, "pipeline", espalier_pipeline_name(types[i]));
+        bool shape = espalier_model_require(w->ctx, model, types[i], 0) == ESPALIER_OK;
+        bool texture = espalier_model_require(w->ctx, model, types[i], 1) == ESPALIER_OK;
+        esi_json_put_string(w, "usable", texture ? "yes" : shape ? "without texture" : "no");
+        if (!texture) esi_json_put_string(w, "missing", espalier_error_message(w->ctx));
+        esi_clear_error(w->ctx);
+        esi_json_close(w, '}');
+    }
+    esi_json_close(w, ']');
+    esi_json_open(w, "roles", '[');
+    for (int role = 0; role < ESPALIER_ROLE_COUNT; role++) put_role(w, model, (espalier_role)role);
+    esi_json_close(w, ']');
+    espalier_model_free(model);
+    return ESPALIER_OK;
+}
+
+/* ------------------------------------------------------------- pictures, assets */
+
+static espalier_status inspect_image(esi_json_writer *w, const uint8_t *bytes, size_t size, const char *path)
+{
+    espalier_image image = {0};
+    espalier_status st = espalier_image_decode(w->ctx, &image, bytes, size, path);
+    if (st != ESPALIER_OK) return st;
+    uint64_t clear = 0, solid = 0, total = (uint64_t)image.width * image.height;
+    if (image.channels == 4)
+        for (uint64_t i = 0; i < total; i++) {
+            clear += image.pixels[4 * i + 3] == 0;
+            solid += image.pixels[4 * i + 3] > 204;
+        }
+    esi_json_put_string(w, "kind", "picture");
+    esi_json_put_string(w, "format", bytes[0] == 0x89 ? "png" : bytes[0] == 0xff ? "jpeg" : "webp");
+    esi_json_put_int(w, "width", image.width);
+    esi_json_put_int(w, "height", image.height);
+    esi_json_put_int(w, "channels", image.channels);
+    esi_json_put_bool(w, "has_alpha", espalier_image_has_alpha(&image) != 0);
+    if (image.channels == 4) {
+        esi_json_put_number(w, "transparent_share", (double)clear / (double)total);
+        esi_json_put_number(w, "foreground_share", (double)solid / (double)total);
+    }
+    esi_json_put_hash(w, "pixels_hash", esi_image_hash(&image));
+    espalier_image_free(&image);
+    return ESPALIER_OK;
+}
+
+static uint32_t u32_at(const uint8_t *p)
+{
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+/* Vertices and triangles of all primitives, from the accessors' counts. */
+static void put_glb_counts(esi_json_writer *w, const esi_json *root)
+{
+    const esi_json *accessors = esi_json_get(root, "accessors"), *meshes = esi_json_get(root, "meshes");
+    int64_t vertices = 0, indices = 0, primitives = 0;
+    for (size_t m = 0; m < esi_json_size(meshes); m++) {
+        const esi_json *list = esi_json_get(esi_json_at(meshes, m), "primitives");
+        for (size_t p = 0; p < esi_json_size(list); p++) {
+            int64_t a = -1, n = 0;
+            const esi_json *primitive = esi_json_at(list, p);
+            primitives++;
+            if (esi_json_int(esi_json_path(primitive, "attributes.POSITION"), &a) && a >= 0 &&
+                esi_json_int(esi_json_get(esi_json_at(accessors, (size_t)a), "count"), &n))
+                vertices += n;
+            if (esi_json_int(esi_json_get(primitive, "indices"), &a) && a >= 0 &&
+                esi_json_int(esi_json_get(esi_json_at(accessors, (size_t)a), "count"), &n))
+                indices += n;
+        }
+    }
+    esi_json_put_int(w, "meshes", (int64_t)esi_json_size(meshes));
+    esi_json_put_int(w, "primitives", primitives);
+    esi_json_put_int(w, "vertices", vertices);
+    esi_json_put_int(w, "triangles", indices / 3);
+    esi_json_put_int(w, "materials", (int64_t)esi_json_size(esi_json_get(root, "materials")));
+    esi_json_put_int(w, "images", (int64_t)esi_json_size(esi_json_get(root, "images")));
+}
+
+static espalier_status inspect_glb(esi_json_writer *w, const uint8_t *bytes, size_t size, const char *path)
+{
+    const char *text = NULL;
+    esi_json *root = NULL;
+    if (size < 20 || u32_at(bytes + 8) != size || u32_at(bytes + 12) > size - 20 || memcmp(bytes + 16, "JSON", 4) != 0)
+        return esi_fail(w->ctx, ESPALIER_ERR_INPUT, "%s: damaged GLB: lengths in the header do not fit the file", path);
+    espalier_status st = esi_json_parse(w->ctx, &root, bytes + 20, u32_at(bytes + 12), path, ESPALIER_ERR_INPUT);
+    if (st != ESPALIER_OK) return st;
+    esi_json_put_string(w, "kind", "glb");
+    esi_json_put_int(w, "version", u32_at(bytes + 4));
+    if (esi_json_string(esi_json_path(root, "asset.generator"), &text)) esi_json_put_string(w, "generator", text);
+    put_glb_counts(w, root);
+    const esi_json *extras = esi_json_path(root, "asset.extras");
+    if (extras && esi_json_is_object(extras)) {
+        esi_json_open(w, "extras", '{');
+        for (size_t i = 0; i < esi_json_size(extras); i++) {
+            const esi_json *v = NULL;
+            const char *key = esi_json_key_at(extras, i, &v);
+            double number = 0;
+            if (esi_json_string(v, &text)) esi_json_put_string(w, key, text);
+            else if (esi_json_double(v, &number)) esi_json_put_number(w, key, number);
+        }
+        esi_json_close(w, '}');
+    }
+    esi_json_free(root);
+    return ESPALIER_OK;
+}
+
+static espalier_status inspect_dump(esi_json_writer *w, const uint8_t *bytes, size_t size, const char *path)
+{
+    esi_dump dump = {0};
+    espalier_status st = esi_dump_parse(w->ctx, &dump, bytes, size, path);
+    if (st != ESPALIER_OK) return st;
+    const esi_asset *a = &dump.asset;
+    esi_json_put_string(w, "kind", "dump");
+    esi_json_put_string(w, "format", esi_dump_format_name(dump.format));
+    if (a->generator) esi_json_put_string(w, "generator", a->generator);
+    if (a->pipeline_type) esi_json_put_string(w, "pipeline", a->pipeline_type);
+    esi_json_put_int(w, "resolution", a->resolution);
+    esi_json_put_int(w, "vertices", a->n_vertices);
+    esi_json_put_int(w, "faces", a->n_faces);
+    esi_json_put_int(w, "voxels", a->n_voxels);
+    esi_json_put_bool(w, "has_materials", a->attrs != NULL);
+    esi_json_put_bool(w, "has_logits", a->intersect_logits != NULL);
+    esi_json_put_int(w, "levels", a->n_levels);
+    esi_dump_free(w->ctx, &dump);
+    return ESPALIER_OK;
+}
+
+/* ------------------------------------------------------------- dispatch */
+
+static bool begins(const uint8_t *bytes, size_t size, const char *magic, size_t len)
+{
+    return size >= len && memcmp(bytes, magic, len) == 0;
+}
+
+static bool is_picture(const uint8_t *b, size_t n)
+{
+    return begins(b, n, "\x89PNG", 4) || begins(b, n, "\xff\xd8\xff", 3) || (begins(b, n, "RIFF", 4) && n >= 12 && memcmp(b + 8, "WEBP", 4) == 0);
+}
+
+static bool has_suffix(const char *path, const char *suffix)
+{
+    return strcmp(esi_path_suffix(path), suffix) == 0;
+}
+
+static espalier_status inspect_file(esi_json_writer *w, const char *path)
+{
+    esi_file_map *map = NULL;
+    espalier_status st = esi_file_map_open(w->ctx, &map, path, ESPALIER_ERR_INPUT);
+    if (st != ESPALIER_OK) return st;
+    const uint8_t *bytes = esi_file_map_data(map);
+    size_t size = (size_t)esi_file_map_size(map);
+
+    if (size == 0)
+        st = esi_fail(w->ctx, ESPALIER_ERR_INPUT, "%s: empty file", path);
+    else if (is_picture(bytes, size))
+        st = inspect_image(w, bytes, size, path);
+    else if (begins(bytes, size, "glTF", 4))
+        st = inspect_glb(w, bytes, size, path);
+    else if (begins(bytes, size, "GGUF", 4) || has_suffix(path, ".safetensors"))
+        st = inspect_weights(w, path);
+    else
+        st = inspect_dump(w, bytes, size, path);
+    esi_file_map_release(map);
+    return st;
+}
+
+espalier_status espalier_inspect(espalier_context *ctx, const char *path, char **json)
+{
+    esi_fp_state fp;
+    esi_text text = {0};
+    esi_json_writer w = {ctx, &text, false};
+
+    esi_enter(ctx, &fp);
+    *json = NULL;
+    esi_json_open(&w, NULL, '{');
+    esi_json_put_string(&w, "path", path);
+    espalier_status st = esi_path_is_dir(path) ? inspect_directory(&w, path) : inspect_file(&w, path);
+    esi_json_close(&w, '}');
+    esi_text_append(ctx, &text, "\n");
+    if (st == ESPALIER_OK && text.failed) st = esi_fail(ctx, ESPALIER_ERR_RESOURCE, "out of memory for the description of %s", path);
+    if (st == ESPALIER_OK)
+        *json = text.data;
+    else
+        esi_text_free(ctx, &text);
+    return esi_leave(ctx, &fp, st);
+}
+
+espalier_status espalier_devices(espalier_context *ctx, char **json)
+{
+    static const espalier_cpu_level levels[] = {ESPALIER_CPU_GENERIC, ESPALIER_CPU_GENERIC_FMA, ESPALIER_CPU_AVX2, ESPALIER_CPU_AVX512,
+                                                ESPALIER_CPU_NEON};
+    esi_text text = {0};
+    esi_json_writer w = {ctx, &text, false};
+
+    esi_clear_error(ctx);
+    esi_json_open(&w, NULL, '{');
+    esi_json_open(&w, "devices", '[');
+    esi_json_open(&w, NULL, '{');
+    esi_json_put_string(&w, "device", "cpu");
+    esi_json_put_int(&w, "threads", espalier_runtime_threads(ctx->runtime));
+    esi_json_put_string(&w, "level", espalier_cpu_level_name(ctx->runtime->cpu_level));
+    esi_json_open(&w, "levels", '{');
+    for (size_t i = 0; i < ESI_COUNT(levels); i++)
+        esi_json_put_bool(&w, espalier_cpu_level_name(levels[i]), espalier_cpu_level_supported(levels[i]) != 0);
+    esi_json_close(&w, '}');
+    esi_json_close(&w, '}');
+    esi_json_close(&w, ']');
+    esi_json_close(&w, '}');
+    esi_text_append(ctx, &text, "\n");
+    *json = text.failed ? NULL : text.data;
+    return text.failed ? esi_fail(ctx, ESPALIER_ERR_RESOURCE, "out of memory") : ESPALIER_OK;
+}
+
+void espalier_text_free(espalier_context *ctx, char *text)
+{
+    esi_free(ctx, text);
+}
+
+/* ------------------------------------------------------------- for people */
+
+static void print_value(espalier_context *ctx, esi_text *t, const esi_json *v)
+{
+    const char *s = NULL;
+    double d = 0;
+    bool b = false;
+    int64_t i = 0;
+    if (esi_json_string(v, &s)) esi_text_append(ctx, t, "%s", s);
+    else if (esi_json_bool(v, &b)) esi_text_append(ctx, t, "%s", b ? "yes" : "no");
+    else if (esi_json_int(v, &i)) esi_text_append(ctx, t, "%lld", (long long)i);
+    else if (esi_json_double(v, &d)) esi_text_append(ctx, t, "%.4g", d);
+    else esi_text_append(ctx, t, "-");
+}
+
+/* Objects: a line per member. Arrays of objects: a line per element, members separated by two blanks. */
+static void print_object(espalier_context *ctx, esi_text *t, const esi_json *object, int indent)
+{
+    for (size_t i = 0; i < esi_json_size(object); i++) {
+        const esi_json *v = NULL;
+        const char *key = esi_json_key_at(object, i, &v);
+        esi_text_append(ctx, t, "%*s%s:", indent, "", key);
+        if (esi_json_is_object(v)) {
+            esi_text_append(ctx, t, "\n");
+            print_object(ctx, t, v, indent + 2);
+        } else if (esi_json_is_array(v)) {
+            esi_text_append(ctx, t, "\n");
+            for (size_t k = 0; k < esi_json_size(v); k++) {
+                const esi_json *element = esi_json_at(v, k);
+                esi_text_append(ctx, t, "%*s", indent + 2, "");
+                for (size_t m = 0; m < esi_json_size(element); m++) {
+                    const esi_json *member = NULL;
+                    const char *name = esi_json_key_at(element, m, &member);
+                    if (esi_json_is_object(member) || esi_json_is_array(member)) continue;
+                    esi_text_append(ctx, t, "%s", m ? "  " : "");
+                    if (m) esi_text_append(ctx, t, "%s=", name);
+                    print_value(ctx, t, member);
+                }
+                esi_text_append(ctx, t, "\n");
+            }
+        } else {
+            esi_text_append(ctx, t, " ");
+            print_value(ctx, t, v);
+            esi_text_append(ctx, t, "\n");
+        }
+    }
+}
+
+espalier_status espalier_inspect_text(espalier_context *ctx, const char *path, char **out)
+{
+    char *json = NULL;
+    esi_json *root = NULL;
+    esi_text text = {0};
+
+    *out = NULL;
+    espalier_status st = espalier_inspect(ctx, path, &json);
+    if (st == ESPALIER_OK) st = esi_json_parse(ctx, &root, json, strlen(json), path, ESPALIER_ERR_INTERNAL);
+    if (st == ESPALIER_OK) {
+        print_object(ctx, &text, root, 0);
+        if (text.failed) st = esi_fail(ctx, ESPALIER_ERR_RESOURCE, "out of memory for the description of %s", path);
+    }
+    esi_json_free(root);
+    esi_free(ctx, json);
+    if (st == ESPALIER_OK)
+        *out = text.data;
+    else
+        esi_text_free(ctx, &text);
+    return st;
+}

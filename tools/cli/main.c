@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * main.c: the espalier command: pick the subcommand.
+ */
+#include "cli.h"
+
+#include <locale.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char help[] =
+    "usage: espalier COMMAND [options]\n"
+    "\n"
+    "One picture of an object in, a 3D asset out; the same bits on every machine.\n"
+    "\n"
+    "  generate   picture -> GLB (or a dump for other tools)\n"
+    "  inspect    what a picture, model, GLB or dump is\n"
+    "  devices    what can compute here\n"
+    "\n"
+    "  -h, --help, --version;  'espalier COMMAND --help' tells more\n";
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+} commands[] = {{"generate", cli_generate}, {"inspect", cli_inspect}, {"devices", cli_devices}};
+
+int main(int argc, char **argv)
+{
+    opterr = 0;
+    if (argc < 2) {
+        fputs(help, stderr);
+        return ESPALIER_ERR_ARG;
+    }
+    const char *name = argv[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) return fputs(help, stdout), 0;
+    if (strcmp(name, "--version") == 0) return printf("espalier %s\n", espalier_version()), 0;
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
+        if (strcmp(name, commands[i].name) == 0) return commands[i].run(argc - 1, argv + 1);
+    return cli_usage_error("", "unknown command '%s'", name);
+}
