@@ -57,8 +57,11 @@ static void on_error(j_common_ptr codec)
     jpeg_job *job = codec->client_data;
     int code = codec->err->msg_code;
     codec->err->format_message(codec, job->message);
-    bool memory = code == JERR_OUT_OF_MEMORY || code == JERR_NO_BACKING_STORE;
-    if (memory) stop(job, ESPALIER_ERR_RESOURCE, "not enough memory");
+    if (code == JERR_OUT_OF_MEMORY || code == JERR_NO_BACKING_STORE) stop(job, ESPALIER_ERR_RESOURCE, "not enough memory");
+    if (code == JERR_IMAGE_TOO_BIG) {             /* libjpeg's own limit, 65500; ours has the better message if it is lower */
+        espalier_status st = esi_image_check_size(job->ctx, job->codec.image_width, job->codec.image_height, job->name);
+        stop(job, ESPALIER_ERR_RESOURCE, st == ESPALIER_OK ? job->message : "");
+    }
     stop(job, ESPALIER_ERR_INPUT, job->message);
 }
 
@@ -84,7 +87,7 @@ static void on_message(j_common_ptr codec, int level)
     if (level >= 0) return;                      /* trace, not a warning */
     codec->err->format_message(codec, job->message);
     if (is_damage(codec->err->msg_code)) stop(job, ESPALIER_ERR_INPUT, job->message);
-    esi_log(job->ctx, ESPALIER_LOG_DEBUG, "%s: libjpeg: %s", job->name, job->message);
+    esi_log(job->ctx, ESPALIER_LOG_WARNING, "%s: libjpeg: %s", job->name, job->message);
 }
 
 static void on_output(j_common_ptr codec)
