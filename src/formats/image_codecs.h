@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * image_codecs.h: what image.c and the three decoders behind it share. A codec turns bytes into straight pixels as they are stored and reports
- * the EXIF orientation; image.c tells the format, turns the picture upright and owns the public calls.
+ * image_codecs.h: what image.c and the three decoders behind it share. A codec turns bytes into straight pixels as they are stored and
+ * reports the EXIF orientation; image.c tells the format, turns the picture upright and owns the public calls.
  */
 #ifndef ESI_IMAGE_CODECS_H
 #define ESI_IMAGE_CODECS_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * image_jpeg.c: JPEG in through libjpeg-turbo, pinned to the accurate integer DCT and triangle-filter chroma upsampling so that every machine
- * gets the same pixels. CMYK and YCCK become RGB without a profile, as Pillow does it. Damage that libjpeg would paint over is an error.
+ * image_jpeg.c: JPEG in through libjpeg-turbo, pinned to the accurate integer DCT and triangle-filter chroma upsampling so that every
+ * machine gets the same pixels. CMYK and YCCK become RGB without a profile, as Pillow does it. Damage that libjpeg would paint over is an
+ * error.
  *
  * libjpeg reports errors by longjmp. Everything that may jump runs inside guarded(), which keeps no locals; all state is in the job.
  */

@@ -38,8 +38,8 @@ espalier_status esi_preprocess(espalier_context *ctx, espalier_image *out_rgb, c
 espalier_status esi_image_condition_pixels(espalier_context *ctx, float **out_chw, const espalier_image *image, uint32_t S,
                                            espalier_image *resized);
 
-/* The same normalisation for other networks: out[c * n + i] = (pixel i, channel c / 255 - mean[c]) / deviation[c], each step rounded to fp32.
- * `image` has at least 3 channels, out [3, n]. */
+/* The same normalisation for other networks: out[c * n + i] = (pixel i, channel c / 255 - mean[c]) / deviation[c], each step rounded to
+ * fp32. `image` has at least 3 channels, out [3, n]. */
 void esi_image_normalize(float *out, const espalier_image *image, const float mean[3], const float deviation[3]);
 extern const float esi_imagenet_mean[3], esi_imagenet_deviation[3];
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Pictures in and out: every kind of PNG against its definition, JPEG and WebP against what Pillow decodes, orientations, animations, limits.
+ * Pictures in and out: every kind of PNG against its definition, JPEG and WebP against what Pillow decodes, orientations, animations.
  */
 #include "image_fixture.h"
 
@@ -242,7 +242,8 @@ static void orientation_of_png(void **state)
             espalier_image image;
             uint8_t value[6];
             bytes exif = make_exif((uint32_t)o, variant & 1, false);
-            png_spec spec = {.width = 3, .height = 2, .depth = 8, .color_type = PNG_COLOR_TYPE_GRAY, .exif = exif.data, .len_exif = exif.len};
+            png_spec spec = {.width = 3, .height = 2, .depth = 8, .color_type = PNG_COLOR_TYPE_GRAY, .exif = exif.data,
+                             .len_exif = exif.len};
             for (uint32_t i = 0; i < 6; i++) value[i] = (uint8_t)png_sample(&spec, i % 3, i / 3, 0);
             if (variant >= 2) spec.exif = NULL;
             bytes b = make_png(&spec);

@@ -20,7 +20,6 @@ static const char *const whole_files[] = {
     "lossy.webp", "lossy-alpha.webp", "lossless.webp", "lossless-alpha.webp", "exif-8.webp", "animated.webp",
 };
 
-/* The last byte of a WebP may be padding that readers do without. */
 static void cut_at_every_byte(void **state)
 {
     fixture *f = *state;
@@ -67,13 +66,13 @@ static void announced_sizes(void **state)
         {"bad-truncated.png", ESPALIER_ERR_INPUT, "the file is cut off"},
         {"bad-truncated.jpg", ESPALIER_ERR_INPUT, "damaged JPEG: "},
         {"bad-truncated.webp", ESPALIER_ERR_INPUT, "cut off"},
-        {"gif.gif", ESPALIER_ERR_INPUT, "t.img: not a PNG, JPEG or WebP picture"},
-        {"bad-exif.jpg", ESPALIER_OK, ""},
+        {"bad-kind.gif", ESPALIER_ERR_INPUT, "t.img: not a PNG, JPEG or WebP picture"},
+        {"exif-cut.jpg", ESPALIER_OK, ""},
     };
     fixture *f = *state;
     for (size_t i = 0; i < ESI_COUNT(cases); i++) {
         bytes b = corpus_file(cases[i].name);
-        espalier_context_set_memory_budget(f->ctx, 1 << 20);     /* refused before a pixel is allocated, so the budget is not what stops it */
+        espalier_context_set_memory_budget(f->ctx, 1 << 20);     /* refused before a pixel is allocated: not for the budget */
         expect(f, &b, cases[i].status, cases[i].part);
     }
 }
