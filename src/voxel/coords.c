@@ -202,7 +202,6 @@ done:
 
 /* ------------------------------------------------------------------ cascade */
 
-
 /* Keys of the cells of a grid of `cells` that hold the centres of the fine cells. Neighbours in the list mostly share a cell, so dropping
  * repeats at once saves most of the sorting. */
 static size_t quantise(uint64_t *keys, const esi_coords *fine, int64_t low, int64_t cells)
