@@ -16,6 +16,8 @@
     X("dual_grid_to_mesh", golden_kind_dual_grid_to_mesh) \
     X("gguf_load", golden_kind_gguf_load) \
     X("model_chain", golden_kind_model_chain) \
+    X("pipeline", golden_kind_pipeline) \
+    X("pipeline_e2e", golden_kind_pipeline_e2e) \
     X("preprocess", golden_kind_preprocess) \
     X("rng", golden_kind_rng) \
     X("rng_raw", golden_kind_rng_raw) \
