@@ -339,13 +339,15 @@ static espalier_status place_data(reader *r)
 
     for (size_t i = 0; i < r->file->count; i++) {
         esi_file_tensor *t = &r->file->tensors[i];
+        /* Padding may be missing at the end of the file, so an empty tensor may lie behind it. */
+        if (t->size == 0 && t->offset > room) t->offset = room;
         if (t->offset > room || t->size > room - t->offset)
-            return esi_fail_at(
-                r->ctx, ESPALIER_ERR_MODEL, (int64_t)ESI_MIN(begin, r->file->size),
-                "%s: tensor '%.200s': found %llu bytes at offset %llu, but there are only %llu bytes of data; the file is truncated "
-                "or damaged",
-                r->file->name, t->name, (unsigned long long)t->size, (unsigned long long)t->offset, (unsigned long long)room);
-        t->offset = t->size > 0 ? begin + t->offset : ESI_MIN(begin + t->offset, r->file->size);
+            return esi_fail_at(r->ctx, ESPALIER_ERR_MODEL, (int64_t)ESI_MIN(begin, r->file->size),
+                               "%s: tensor '%.200s': found %llu bytes at offset %llu, but there are only %llu bytes of data; the file is "
+                               "truncated or damaged",
+                               r->file->name, t->name, (unsigned long long)t->size, (unsigned long long)t->offset,
+                               (unsigned long long)room);
+        t->offset += ESI_MIN(begin, r->file->size);
     }
     return ESPALIER_OK;
 }
