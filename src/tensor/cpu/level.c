@@ -41,8 +41,6 @@ const esi_kernels *esi_cpu_kernels(espalier_cpu_level level)
     case ESPALIER_CPU_GENERIC: return &esi_kernels_generic;
 #if defined(ESI_HAVE_X86_KERNELS)
     case ESPALIER_CPU_GENERIC_FMA: return detect().fma ? &esi_kernels_generic_fma : NULL;
-#endif
-#if defined(ESI_HAVE_AVX_KERNELS)
     case ESPALIER_CPU_AVX2: return detect().avx2 ? &esi_kernels_avx2 : NULL;
     case ESPALIER_CPU_AVX512: return detect().avx512 ? &esi_kernels_avx512 : NULL;
 #endif

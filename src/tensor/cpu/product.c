@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * product.c: linear and convolution on the CPU: one driver, since a linear is a convolution with one tap that is always present.
+ *
+ * Blocking after K. Goto, R. van de Geijn, "Anatomy of high-performance matrix multiplication", 2008, with the operands' roles chosen for
+ * gathered rows. A group of columns at a time: its weights are expanded and packed once, in segments (a tap and a range of channels) that fit
+ * the second-level cache. Then tasks take blocks of rows: for each segment in order, the rows that have the tap are gathered `mr` at
+ * a time into a strip, and the tile kernel adds strip times segment to the block's accumulators. Accumulators wait in memory between
+ * segments; storing and loading fp32 is exact, so no result depends on any size below.
  */
 #include "tensor/cpu/driver.h"
 
@@ -38,6 +44,180 @@ static espalier_status plain_product(espalier_context *ctx, const esi_product *p
     return st;
 }
 
+/* ----------------------------------------------------------------- blocked */
+
+enum {
+    SEGMENT_CHANNELS = 256,         /* channels per segment */
+    GROUP_COLUMNS = 384,            /* columns per group: a segment is 384 KiB */
+    PACK_FLOATS = 12 << 20          /* packed weights of a group should stay below this */
+};
+
+typedef struct blocked_job {
+    const esi_kernels *kernels;
+    const esi_product *p;
+    float *weights;                 /* [taps][channels in segments][panels of a group][channels of the segment][nr] */
+    char *scratch;                  /* [slots][slot_bytes]: see slot_view */
+    size_t slot_bytes;
+    size_t col0, cols, padded;      /* this group's columns; padded to nr */
+    size_t row_block, segment, segments;
+} blocked_job;
+
+/* One thread's scratch. */
+typedef struct slot_view {
+    float *acc;                     /* [row_block + 1][padded]: the last row takes what surplus tile rows compute */
+    float *strip;                   /* [segment][mr], and room for a spill */
+    float *expanded;                /* [nr][segment]: while packing; shares memory with acc */
+    uint32_t *out_rows, *in_rows;   /* [row_block]: rows of the block that have the tap, and the rows of x they read */
+} slot_view;
+
+enum { STRIP_SLACK = 16 };          /* floats that esi_kernels.transpose may write beyond the end */
+
+static size_t align_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
+
+static slot_view view(const blocked_job *j, int slot)
+{
+    char *base = j->scratch + (size_t)slot * j->slot_bytes;
+    size_t mr = j->kernels->mr, nr = j->kernels->nr;
+    size_t acc = align_up(ESI_MAX((j->row_block + 1) * j->padded, nr * j->segment), 16);
+    slot_view v;
+
+    v.acc = v.expanded = (float *)(void *)base;
+    v.strip = v.acc + acc;
+    v.out_rows = (uint32_t *)(void *)(v.strip + align_up(j->segment * mr + STRIP_SLACK, 16));
+    v.in_rows = v.out_rows + align_up(j->row_block, 16);
+    return v;
+}
+
+static size_t slot_bytes(const blocked_job *j)
+{
+    size_t mr = j->kernels->mr, nr = j->kernels->nr;
+    size_t acc = align_up(ESI_MAX((j->row_block + 1) * j->padded, nr * j->segment), 16);
+    return sizeof(float) * (acc + align_up(j->segment * mr + STRIP_SLACK, 16) + 2 * align_up(j->row_block, 16));
+}
+
+/* First float of segment s of tap t in the packed weights. */
+static size_t segment_start(const blocked_job *j, size_t tap, size_t s)
+{
+    return (tap * j->p->ci + s * j->segment) * j->padded;
+}
+
+/* A task packs one panel of nr columns of one tap. */
+static void pack_task(void *arg, size_t task, int slot)
+{
+    const blocked_job *j = arg;
+    const esi_product *p = j->p;
+    size_t nr = j->kernels->nr, panels = j->padded / nr, panel = task % panels, tap = task / panels;
+    size_t col = j->col0 + panel * nr, count = ESI_MIN(nr, p->cols - col);
+    const float *rows[64];
+    slot_view v = view(j, slot);
+
+    for (size_t i = 0; i < count; i++) rows[i] = v.expanded + i * j->segment;
+    for (size_t s = 0; s < j->segments; s++) {
+        size_t c = s * j->segment, n = ESI_MIN(j->segment, p->ci - c);
+        for (size_t i = 0; i < count; i++)
+            j->kernels->expand(v.expanded + i * j->segment, p->w + (col + i) * p->w_row_bytes, p->w_dtype,
+                               tap * p->tap_step + c * p->channel_step, p->channel_step, n);
+        j->kernels->transpose(j->weights + segment_start(j, tap, s) + panel * n * nr, nr, rows, count, nr, n);
+    }
+}
+
+/* Rows of the block [row, row + n) that have the tap. */
+static size_t list_rows(const esi_product *p, size_t tap, size_t row, size_t n, slot_view *v)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        size_t in = p->table ? (size_t)(int64_t)p->table[(row + i) * p->table_stride + tap] : row + i;
+        v->out_rows[count] = (uint32_t)i;
+        v->in_rows[count] = (uint32_t)in;
+        count += in < p->x_rows;
+    }
+    return count;
+}
+
+/* acc += x * w for the listed rows and one segment of one tap. */
+static void add_segment(const blocked_job *j, const slot_view *v, size_t listed, size_t tap, size_t s)
+{
+    const esi_kernels *k = j->kernels;
+    size_t mr = k->mr, nr = k->nr, c = s * j->segment, n = ESI_MIN(j->segment, j->p->ci - c);
+    const float *weights = j->weights + segment_start(j, tap, s);
+
+    for (size_t g = 0; g < listed; g += mr) {
+        size_t count = ESI_MIN(mr, listed - g), m = ESI_MIN(mr, align_up(count, k->m_step));
+        const float *in[16];
+        float *out[16];
+
+        for (size_t i = 0; i < count; i++) {
+            in[i] = j->p->x + v->in_rows[g + i] * j->p->x_stride + c;
+            out[i] = v->acc + v->out_rows[g + i] * j->padded;
+        }
+        for (size_t i = count; i < m; i++) out[i] = v->acc + j->row_block * j->padded;
+        k->transpose(v->strip, mr, in, count, mr, n);
+        for (size_t col = 0; col < j->padded; col += nr) k->gemm(m, n, v->strip, mr, weights + col * n, nr, out, col, false);
+    }
+}
+
+static void rows_task(void *arg, size_t task, int slot)
+{
+    const blocked_job *j = arg;
+    const esi_product *p = j->p;
+    size_t row = task * j->row_block, n = ESI_MIN(j->row_block, p->rows - row);
+    esi_epilogue_rows e = p->e;
+    slot_view v = view(j, slot);
+
+    memset(v.acc, 0, (j->row_block + 1) * j->padded * sizeof *v.acc);
+    for (size_t tap = 0; tap < p->taps; tap++) {
+        size_t listed = list_rows(p, tap, row, n, &v);
+        for (size_t s = 0; listed > 0 && s < j->segments; s++) add_segment(j, &v, listed, tap, s);
+    }
+    if (e.bias) e.bias += j->col0;
+    if (e.scale) e.scale += j->col0;
+    if (e.gate) e.gate += j->col0;
+    for (size_t i = 0; i < n; i++) {
+        if (e.residual) e.residual = p->e.residual + (row + i) * p->residual_stride + j->col0;
+        j->kernels->epilogue(p->y + (row + i) * p->y_stride + j->col0, v.acc + i * j->padded, j->cols, &e);
+    }
+}
+
+/* Rows per task: enough that a segment is used many times, few enough that accumulators stay in cache and every thread has work. */
+static size_t choose_row_block(const blocked_job *j, size_t rows, size_t threads)
+{
+    size_t mr = j->kernels->mr, most = ESI_MIN(ESI_MAX((size_t)65536 / j->padded, (size_t)480), (size_t)2040);
+    size_t blocks = align_up((rows + most - 1) / most, threads);
+    return align_up(ESI_MAX((rows + blocks - 1) / blocks, mr), mr);
+}
+
+static espalier_status blocked_product(espalier_context *ctx, const esi_product *p)
+{
+    blocked_job job = {.kernels = esi_cpu_table(ctx), .p = p};
+    size_t nr = job.kernels->nr, k = p->taps * p->ci, group, packed;
+    uint64_t share = esi_memory_left(ctx) / 8 / sizeof(float);
+    espalier_status st = ESPALIER_OK;
+
+    if (p->rows > UINT32_MAX || p->x_rows > UINT32_MAX) return esi_fail(ctx, ESPALIER_ERR_RESOURCE, "product: too many rows");
+    job.segment = ESI_MAX(ESI_MIN(p->ci, (size_t)SEGMENT_CHANNELS), (size_t)1);
+    job.segments = (p->ci + job.segment - 1) / job.segment;
+    group = (size_t)ESI_MIN(share, (uint64_t)PACK_FLOATS) / ESI_MAX(k, (size_t)1) / nr * nr;
+    group = ESI_MIN(ESI_MAX(ESI_MIN(group, (size_t)GROUP_COLUMNS), nr), align_up(p->cols, nr));
+    job.padded = group;
+    job.row_block = choose_row_block(&job, p->rows, (size_t)esi_slots(ctx));
+    job.slot_bytes = align_up(slot_bytes(&job), ESI_ALIGN);
+    if (!esi_mul_size(&packed, k, group)) return esi_fail(ctx, ESPALIER_ERR_RESOURCE, "product: weights are too large");
+    job.weights = esi_alloc(ctx, packed + STRIP_SLACK, sizeof *job.weights, "packed weights");
+    job.scratch = esi_alloc(ctx, (size_t)esi_slots(ctx), job.slot_bytes, "accumulators");
+    if (!job.weights || !job.scratch) st = ctx->error_status;
+
+    for (job.col0 = 0; st == ESPALIER_OK && job.col0 < p->cols; job.col0 += group) {
+        job.cols = ESI_MIN(group, p->cols - job.col0);
+        job.padded = align_up(job.cols, nr);
+        st = esi_parallel(ctx, p->taps * (job.padded / nr), pack_task, &job);
+        if (st == ESPALIER_OK) st = esi_parallel(ctx, (p->rows + job.row_block - 1) / job.row_block, rows_task, &job);
+    }
+    esi_free(ctx, job.weights);
+    esi_free(ctx, job.scratch);
+    return st;
+}
+
 /* ------------------------------------------------------------------- entry */
 
 static espalier_status run(espalier_context *ctx, esi_product *p, const esi_epilogue *e)
@@ -50,7 +230,7 @@ static espalier_status run(espalier_context *ctx, esi_product *p, const esi_epil
     if (st == ESPALIER_OK) {
         p->e = (esi_epilogue_rows){bias, scale, gate, esi_cpu_f32(e->residual), e->act};
         p->residual_stride = (size_t)e->residual.stride;
-        st = plain_product(ctx, p);
+        st = esi_cpu_table(ctx)->mr > 0 ? blocked_product(ctx, p) : plain_product(ctx, p);
     }
     esi_free(ctx, bias);
     esi_free(ctx, scale);
