@@ -147,14 +147,31 @@ static void numbers_read_back_equal(void **state)
     test_base_close(&t);
 }
 
-/* A program may have chosen a locale with another decimal point. Skipped, visibly, where none is installed. */
+/* A locale whose decimal point is a comma: an installed one, or one compiled into `dir`. */
+static bool choose_comma_locale(const char *dir)
+{
+    static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "de_DE", "fr_FR"};
+    for (size_t i = 0; i < ESI_COUNT(names); i++)
+        if (setlocale(LC_NUMERIC, names[i]) != NULL) return true;
+    char command[2048];
+    snprintf(command, sizeof command, "localedef -i de_DE -f UTF-8 '%s/de_DE.UTF-8' >/dev/null 2>&1", dir);
+    if (system(command) == -1 || setenv("LOCPATH", dir, 1) != 0) return false;
+    return setlocale(LC_NUMERIC, "de_DE.UTF-8") != NULL;
+}
+
+/* Skipped, visibly, where no such locale can be had. */
 static void numbers_in_another_locale(void **state)
 {
     (void)state;
-    static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "de_DE", "fr_FR"};
-    bool found = false;
-    for (size_t i = 0; i < ESI_COUNT(names) && !found; i++) found = setlocale(LC_NUMERIC, names[i]) != NULL;
+    char *dir = test_dir_make(), command[2048];
+    bool found = choose_comma_locale(dir);
+    snprintf(command, sizeof command, "rm -rf '%s'", dir);
+    assert_int_equal(system(command), 0);
+    free(dir);
     if (!found) skip();
+    char comma[8];
+    snprintf(comma, sizeof comma, "%.1f", 0.5);
+    assert_string_equal(comma, "0,5");
     test_base t;
     test_base_open(&t, 1);
     check_number(t.ctx, 0.5, "0.5");
