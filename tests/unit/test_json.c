@@ -170,6 +170,7 @@ static void broken_text(void **state)
     refuse_text(f, "[\"never closed", 1, "never closed");
     refuse_text(f, "[\"ends in escape\\", -1, "unknown escape");
     refuse_text(f, "[tru", 1, "expected a value");
+    refuse(f, "[", ESI_JSON_MAX_SIZE + (size_t)1, ESPALIER_ERR_MODEL, 0, "100000001 bytes; at most 100000000"); /* before a byte is read */
 }
 
 /* More keys than are compared pair by pair. */

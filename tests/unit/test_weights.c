@@ -509,6 +509,13 @@ static void writers_refuse(void **state)
     bad[0].shape[0] = 32; REFUSED(0, 1);                   /* no such dtype there */
     bad[0] = good; bad[0].name = "__metadata__"; REFUSED(0, 1);
     /* clang-format on */
+    for (int gguf = 0; gguf < 2; gguf++) { /* each fits, both together do not */
+        bad[0] = bad[1] = good;
+        bad[1].name = "b";
+        bad[0].shape[0] = bad[1].shape[0] = INT64_MAX / 5;
+        REFUSED(gguf, 2);
+    }
+    REFUSED(1, (1u << 20) + 1);
     static const char *const half[] = {"key", NULL};
     assert_int_equal(esi_safetensors_write(f->ctx, path, &good, 1, half, NULL, NULL), ESPALIER_ERR_ARG);
     esi_clear_error(f->ctx);
