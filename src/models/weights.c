@@ -42,13 +42,13 @@ espalier_status esi_weights_new(espalier_context *ctx, esi_weights **out, esi_we
     atomic_init(&w->surplus_reported, false);
     if (esi_mul_size(&tensor_bytes, count, sizeof *w->tensors)) {
         w->tensors = esi_raw_alloc(allocator, tensor_bytes + 1); /* + 1: an empty file still gives pointers */
+        if (w->tensors) memset(w->tensors, 0, tensor_bytes + 1);
         w->known = esi_raw_alloc(allocator, count + 1);
     }
     if (!w->tensors || !w->known) {
         esi_weights_free(ctx, w);
         return esi_fail(ctx, ESPALIER_ERR_RESOURCE, "%s: out of memory", "weights");
     }
-    memset(w->tensors, 0, tensor_bytes + 1);
     memset(w->known, 0, count + 1);
     *out = w;
     return ESPALIER_OK;
