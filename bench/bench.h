@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bench.h: insides of espalier-bench: what a benchmark does and how it is measured.
+ */
+#ifndef ESI_BENCH_H
+#define ESI_BENCH_H
+
+#include "base/context.h"
+#include "tensor/ops.h"
+
+typedef struct bench_result {
+    char name[96];
+    char formula[192];              /* how flops was counted */
+    double flops, seconds, cpu_seconds, peak_gflops, share;
+    bool busy;
+} bench_result;
+
+typedef struct bench {
+    espalier_context *ctx;
+    int threads;
+    double min_seconds;             /* per benchmark, over all repetitions */
+    bench_result *results;
+    size_t n_results, capacity;
+    void (*report)(const bench_result *r);
+} bench;
+
+/* Runs fn(b, arg) several times, a calibration loop before and after each, and keeps the run with the best share of the peak. */
+typedef espalier_status (*bench_fn)(bench *b, void *arg);
+espalier_status bench_measure(bench *b, const char *name, double flops, const char *formula, bench_fn fn, void *arg);
+
+typedef struct bench_item {
+    const char *name;               /* "linear": everything whose name begins with it */
+    espalier_status (*run)(bench *b, const char *only);
+} bench_item;
+
+/* True when `name` is `only` or begins with it ("" and NULL match everything). */
+bool bench_wanted(const char *only, const char *name);
+espalier_status bench_linear(bench *b, const char *only);
+espalier_status bench_attention(bench *b, const char *only);
+espalier_status bench_conv(bench *b, const char *only);
+
+/* A tensor of uniform values in [-1, 1) from a fixed generator. */
+espalier_status bench_random(espalier_context *ctx, esi_tensor *out, int64_t rows, int64_t cols);
+uint64_t bench_next(uint64_t *state);
+
+/* GFLOPS per CPU second of independent multiply-adds on all threads, on the widest vectors of the level. */
+double bench_calibrate(espalier_context *ctx);
+double bench_fma_plain(uint64_t rounds);
+double bench_fma_avx2(uint64_t rounds);
+double bench_fma_avx512(uint64_t rounds);
+double bench_fma_neon(uint64_t rounds);
+
+#endif
