@@ -178,7 +178,7 @@ static void save_fails_cleanly(void **state)
 /* ------------------------------------------- samples decoded by Pillow */
 
 /* esi_image_hash of what Pillow 9.4 (libjpeg-turbo 2.1, libwebp 1.2) makes of each file: ImageOps.exif_transpose, then convert to RGB or
- * RGBA; the first frame of animations; gray-16 as (value >> 8). */
+ * RGBA; the first frame of animations; gray-16 as (value >> 8). The pictures are synthetic and our own. */
 static const struct { const char *name; uint32_t width, height, channels; uint64_t hash; } samples[] = {
     {"gray.jpg", 19, 14, 3, UINT64_C(0x58aa53933a6ad6f0)},
     {"color-444.jpg", 19, 14, 3, UINT64_C(0xd96784bd5717a263)},
@@ -369,6 +369,26 @@ static void webp_first_frame_on_transparent_canvas(void **state)
     assert_int_equal(decode_copy(f, &image, b.data, b.len), ESPALIER_ERR_INPUT);
 }
 
+static void one_pixel(void **state)
+{
+    static const uint8_t gray[1] = {77}, rgba[4] = {1, 2, 3, 4};
+    fixture *f = *state;
+    espalier_image image;
+    const jpeg_spec spec = {.width = 1, .height = 1, .components = 1, .pixels = gray};
+    bytes b = make_jpeg(&spec);
+    assert_int_equal(decode_copy(f, &image, b.data, b.len), ESPALIER_OK);
+    assert_int_equal(esi_image_size(&image), 3);
+    for (int c = 0; c < 3; c++) assert_int_equal(image.pixels[c], 77);
+    espalier_image_free(&image);
+
+    const bytes chunk = make_vp8l(rgba, 1, 1);
+    b = riff(&chunk);
+    assert_int_equal(decode_copy(f, &image, b.data, b.len), ESPALIER_OK);
+    assert_int_equal(esi_image_size(&image), 4);
+    assert_memory_equal(image.pixels, rgba, 4);
+    espalier_image_free(&image);
+}
+
 /* ------------------------------------------------------ small functions */
 
 static void alpha_and_hash(void **state)
@@ -422,6 +442,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(orientation_of_webp, fixture_setup, fixture_teardown),
         cmocka_unit_test(exif_damage),
         cmocka_unit_test_setup_teardown(webp_first_frame_on_transparent_canvas, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(one_pixel, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(alpha_and_hash, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(create_checks_its_arguments, fixture_setup, fixture_teardown),
     };
