@@ -5,9 +5,9 @@
  */
 #include "models/flow.h"
 
-#define FULL_CHUNK     2048 /* rows: weights are unpacked once per chunk, and this many make that cheap */
+#define FULL_CHUNK     4096 /* rows: weights are unpacked once per chunk, and this many make that cheap */
 #define SMALLEST_CHUNK 64
-#define OP_SCRATCH     ((uint64_t)16 << 20) /* packing buffers inside the operations */
+#define PACKED_COLUMNS 384 /* about what esi_linear unpacks of a weight matrix at a time */
 
 /* ------------------------------------------------------------ plan */
 
@@ -26,7 +26,8 @@ flow_plan flow_make_plan(const esi_flow_config *c, int64_t N, int64_t Lc, uint64
     const uint64_t tables = 2 * floats(N, pairs) + floats(c->blocks, C) + 16 * floats(1, C);
     const uint64_t callers = 6 * floats(N, c->in_channels + c->out_channels); /* room for the sampler's states under a budget */
     const uint64_t cross = floats(Lc, 2 * C);                                 /* keys and values of one block */
-    uint64_t fixed = stream + tables + OP_SCRATCH, need, spare;
+    const uint64_t operations = floats(PACKED_COLUMNS, ESI_MAX(C, c->mlp)) + ((uint64_t)2 << 20); /* scratch inside the operations */
+    uint64_t fixed = stream + tables + operations, need, spare;
     flow_plan plan = {.chunk_rows = ESI_MIN(FULL_CHUNK, ESI_MAX(N, 1))};
 
     for (;;) {
