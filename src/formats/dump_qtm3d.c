@@ -57,7 +57,7 @@ static void store_coord32(const esi_asset *a, int64_t row, uint8_t *out)
 
 static void store_attrs(const esi_asset *a, int64_t row, uint8_t *out)
 {
-    for (int i = 0; i < 6; i++) out[i] = (uint8_t)(esi_dump_clamp01(a->attrs[6 * row + i]) * 255.0f + 0.5f);
+    for (int i = 0; i < 6; i++) out[i] = (uint8_t)((double)esi_dump_clamp01(a->attrs[6 * row + i]) * 255.0 + 0.5);
 }
 
 typedef struct out_array {
