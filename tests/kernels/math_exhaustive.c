@@ -136,7 +136,8 @@ static uint64_t next_random(uint64_t *state)
     return *state;
 }
 
-/* Random operands in four kinds: any bits; close exponents; addend near minus the product; product near the smallest numbers. */
+/* Random operands in five kinds: any bits; close exponents; addend near minus the product; product near the smallest numbers; product very near
+ * half a last bit of the addend. */
 static bool check_fma(uint64_t count)
 {
     uint64_t state = UINT64_C(0x9e3779b97f4a7c15), n_wrong = 0;
@@ -144,16 +145,21 @@ static bool check_fma(uint64_t count)
     for (uint64_t i = 0; i < count; i++) {
         uint64_t r = next_random(&state), s = next_random(&state);
         float a = float_of_bits((uint32_t)r), b = float_of_bits((uint32_t)(r >> 32)), c = float_of_bits((uint32_t)s);
-        if (i % 4 == 1) {
+        if (i % 5 == 1) {
             a = float_of_bits((bits_of_float(a) & 0x80ffffffu) | 0x3f000000u);
             b = float_of_bits((bits_of_float(b) & 0x80ffffffu) | 0x3f000000u);
             c = float_of_bits((bits_of_float(c) & 0x87ffffffu) | 0x38000000u);
-        } else if (i % 4 == 2) {
+        } else if (i % 5 == 2) {
             c = float_of_bits(bits_of_float(-(a * b)) + (uint32_t)(s >> 61));
-        } else if (i % 4 == 3) {
+        } else if (i % 5 == 3) {
             a = float_of_bits((bits_of_float(a) & 0x81ffffffu) | 0x1e000000u);
             b = float_of_bits((bits_of_float(b) & 0x81ffffffu) | 0x1e000000u);
             c = float_of_bits(bits_of_float(c) & 0x81ffffffu);
+        } else if (i % 5 == 4) {
+            uint32_t k = (uint32_t)(s >> 59);
+            a = float_of_bits((bits_of_float(a) & 0x80000000u) | (0x3f800000u + k));
+            b = float_of_bits((bits_of_float(b) & 0x80000000u) | (0x33800000u - 2 * k - (k & 1) * 0x800000u));
+            c = float_of_bits((bits_of_float(c) & 0x807fffffu) | 0x3f800000u);
         }
         if (same_float(esi_fmaf_soft(a, b, c), fmaf(a, b, c))) continue;
         if (n_wrong++ < 10) printf("fma(%a, %a, %a) = %a\n", (double)a, (double)b, (double)c, (double)esi_fmaf_soft(a, b, c));
