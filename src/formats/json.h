@@ -14,7 +14,8 @@ typedef struct esi_json esi_json;           /* a document or a value in it */
 
 /* Parse `size` bytes; `name` for messages. Depth, size limited as above; duplicate keys rejected. Root must be an object or array.
  * `status` is the class to report. Release the root with esi_json_free(). */
-espalier_status esi_json_parse(espalier_context *ctx, esi_json **out, const void *bytes, size_t size, const char *name, espalier_status status);
+espalier_status esi_json_parse(espalier_context *ctx, esi_json **out, const void *bytes, size_t size, const char *name,
+                               espalier_status status);
 /* The same for JSON inside a larger file: error positions count from `base`, the place of `bytes` in that file. */
 espalier_status esi_json_parse_at(espalier_context *ctx, esi_json **out, const void *bytes, size_t size, const char *name, uint64_t base,
                                   espalier_status status);
@@ -27,7 +28,8 @@ const esi_json *esi_json_path(const esi_json *object, const char *dotted);
 size_t esi_json_size(const esi_json *array_or_object);
 const esi_json *esi_json_at(const esi_json *array, size_t i);
 const char *esi_json_key_at(const esi_json *object, size_t i, const esi_json **value);      /* in document order */
-/* The same in a loop, linear instead of quadratic: const esi_json *v = NULL; while ((key = esi_json_next(object, &v)) != NULL) ... */
+/* The same in a loop, linear instead of quadratic:
+ * const esi_json *v = NULL; while ((key = esi_json_next(object, &v)) != NULL) ... */
 const char *esi_json_next(const esi_json *object, const esi_json **member);
 /* Where the value (its key, if it has one) stands in the parsed bytes. */
 uint64_t esi_json_position(const esi_json *v);

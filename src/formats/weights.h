@@ -42,8 +42,9 @@ typedef struct esi_weight_file {
     const char *name;                    /* of the file, for messages */
 } esi_weight_file;
 
-/* Format by content, not by suffix. ERR_MODEL with file, tensor, found and expected (byte position set) when damaged. Rejected: header beyond the
- * file, names twice, overlapping or out-of-file data, shape * dtype != size, rank > ESI_MAX_RANK, more than 2^20 tensors, bad UTF-8. */
+/* Format by content, not by suffix. ERR_MODEL with file, tensor, found and expected (byte position set) when damaged. Rejected: header
+ * beyond the file, names twice, overlapping or out-of-file data, shape * dtype != size, rank > ESI_MAX_RANK, more than 2^20 tensors, bad
+ * UTF-8. */
 espalier_status esi_weight_file_open(espalier_context *ctx, esi_weight_file **out, const char *path);
 /* The same over memory (fuzzing, tests); `bytes` must outlive the object. */
 espalier_status esi_weight_file_parse(espalier_context *ctx, esi_weight_file **out, const void *bytes, uint64_t size, const char *name);
@@ -53,7 +54,8 @@ const esi_file_tensor *esi_weight_file_find(const esi_weight_file *file, const c
 const uint8_t *esi_weight_file_data(const esi_weight_file *file, const esi_file_tensor *t);   /* may be unaligned */
 const char *esi_weight_file_path(const esi_weight_file *file);
 
-/* Values as dense fp32 / int32 (esi_alloc), exact for F16, BF16, Q8_0; F64, I64, U32 rounded / range-checked. For tests, small tables, dumps. */
+/* Values as dense fp32 / int32 (esi_alloc), exact for F16, BF16, Q8_0; F64, I64, U32 rounded / range-checked. For tests, small tables,
+ * dumps. */
 espalier_status esi_file_tensor_read_f32(espalier_context *ctx, const esi_weight_file *file, const esi_file_tensor *t, float **out);
 espalier_status esi_file_tensor_read_i32(espalier_context *ctx, const esi_weight_file *file, const esi_file_tensor *t, int32_t **out);
 /* Number of elements (checked when the file was opened). */
@@ -74,7 +76,8 @@ typedef espalier_status (*esi_safetensors_fill)(void *user, size_t entry, uint64
 /* metadata: key, value, key, value, ..., NULL; may be NULL. */
 espalier_status esi_safetensors_write(espalier_context *ctx, const char *path, const esi_safetensors_entry *entries, size_t count,
                                       const char *const *metadata, esi_safetensors_fill fill, void *user);
-/* ---- writing GGUF v3 (espalier-make-model, tests): same conventions; 5-D shapes must be folded by the caller. dtypes F32, F16, BF16, Q8_0, I32. */
+/* ---- writing GGUF v3 (espalier-make-model, tests): same conventions; 5-D shapes must be folded by the caller. dtypes F32, F16, BF16,
+ * Q8_0, I32. */
 espalier_status esi_gguf_write(espalier_context *ctx, const char *path, const esi_safetensors_entry *entries, size_t count,
                                const char *architecture, const char *name, const char *config_json, esi_safetensors_fill fill, void *user);
 
