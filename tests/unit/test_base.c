@@ -233,7 +233,7 @@ static fp_seen probe_fp(void)
 
 static void spoil_fp(void)
 {
-    fesetround(FE_UPWARD);
+    fesetround(FE_DOWNWARD);         /* 1/3 rounds up to nearest */
 #if defined(__SSE2__)
     _mm_setcsr(_mm_getcsr() | 0x8040);               /* flush to zero, denormals are zero */
 #endif
@@ -269,7 +269,7 @@ static void fp_mode_is_set_and_restored(void **state)
     assert_int_equal(one, ESPALIER_OK);
     assert_true(good.third == 0x1.555556p-2f);
     assert_true(good.tiny == 0x1p-127f);
-    assert_true(spoilt.third != good.third || spoilt.tiny != good.tiny);     /* otherwise this test shows nothing */
+    assert_true(spoilt.third != good.third);     /* otherwise this test shows nothing */
     assert_true(again.third == spoilt.third && again.tiny == spoilt.tiny);
     assert_true(after.third == spoilt.third && after.tiny == spoilt.tiny);
     for (size_t i = 0; i < ESI_COUNT(tasks); i++) assert_true(tasks[i].third == good.third && tasks[i].tiny == good.tiny);
