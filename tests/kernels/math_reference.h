@@ -76,19 +76,31 @@ static inline bool same_float(float a, float b) { return bits_of_float(a) == bit
 /* Is the error of f measured at x? Elsewhere (NaN, infinities, subnormal numbers) only NaN-ness is. */
 static inline bool math_is_measured(float x) { return isfinite(x) && (x == 0.0f || fabsf(x) >= 0x1p-126f); }
 
-/* Error of got = f(x); INFINITY for a wrong infinity or NaN. */
+/* One ulp of fp32 at size >= 2^-40. */
+static inline double ulp_at(double size)
+{
+    uint64_t u;
+    memcpy(&u, &size, sizeof u);
+    u = (u & UINT64_C(0x7ff0000000000000)) - (UINT64_C(23) << 52);
+    memcpy(&size, &u, sizeof size);
+    return size;
+}
+
+/* Error of `got` when `exact` is right for the argument x; INFINITY for a wrong infinity or NaN. */
+static inline double math_error_from(double exact, bool relative_to_argument, float x, float got)
+{
+    double size = fabs(exact);
+
+    if (isnan(got) || isinf((float)exact) != isinf(got)) return (double)INFINITY;
+    if (isinf(got)) return (got > 0.0f) == (exact > 0.0) ? 0.0 : (double)INFINITY;
+    if (relative_to_argument && 0x1p-20 * fabs((double)x) > size) size = 0x1p-20 * fabs((double)x);
+    if (size < 0x1p-40) size = 0x1p-40;
+    return fabs((double)got - exact) / ulp_at(size);
+}
+
 static inline double math_error(const math_reference *f, float x, float got)
 {
-    double y = f->exact(x);
-    double size = fabs(y);
-    int exponent;
-
-    if (isnan(got) || isinf((float)y) != isinf(got)) return (double)INFINITY;
-    if (isinf(got)) return (got > 0.0f) == (y > 0.0) ? 0.0 : (double)INFINITY;
-    if (f->relative_to_argument && 0x1p-20 * fabs((double)x) > size) size = 0x1p-20 * fabs((double)x);
-    if (size < 0x1p-40) size = 0x1p-40;
-    (void)frexp(size, &exponent);
-    return ldexp(fabs((double)got - y), 24 - exponent);
+    return math_error_from(f->exact(x), f->relative_to_argument, x, got);
 }
 
 #endif
