@@ -71,11 +71,12 @@ static void VM(gemm)(size_t m, size_t k, const float *a, size_t lda, const float
 #undef X_TILE_CASE
 }
 
-/* Squares of V_LANES rows. A square's store may spill beyond `padded` columns into the next line, which is written later: lines ascend,
- * and out has room for V_LANES floats more. */
+/* Squares of V_LANES rows. The last square's store may spill beyond `padded` columns into the next line, which is written later: squares
+ * descend, lines ascend, and out has room for V_LANES floats more. */
 static void VM(transpose_rows)(float *out, size_t ld, const float *const *rows, size_t count, size_t padded, size_t n)
 {
-    for (size_t i = 0; i < padded; i += V_LANES)
+    for (size_t i = (padded + V_LANES - 1) / V_LANES * V_LANES; i > 0;) {
+        i -= V_LANES;
         for (size_t k = 0; k < n; k += V_LANES) {
             size_t width = ESI_MIN((size_t)V_LANES, n - k);
             VF r[V_LANES];
@@ -84,6 +85,7 @@ static void VM(transpose_rows)(float *out, size_t ld, const float *const *rows, 
             X_TRANSPOSE(r);
             for (size_t j = 0; j < width; j++) V_STORE(out + (k + j) * ld + i, r[j]);
         }
+    }
 }
 
 /* ------------------------------------------------------------------ weights */
