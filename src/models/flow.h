@@ -42,7 +42,7 @@ typedef struct flow_plan {
     int cached_blocks;  /* blocks whose cross-attention keys and values are kept over the steps; the first ones */
     uint64_t bytes;     /* upper bound of what run and forward pass allocate */
 } flow_plan;
-flow_plan flow_make_plan(const esi_flow_config *c, int64_t N, int64_t Lc, uint64_t budget);
+flow_plan esi_flow_make_plan(const esi_flow_config *c, int64_t N, int64_t Lc, uint64_t budget);
 
 struct esi_flow_run {
     const esi_flow *model;
@@ -66,13 +66,13 @@ typedef struct flow_buffers {
 } flow_buffers;
 
 /* flow_tables.c: host tables, rounded as neural-flow.md 4 says. */
-espalier_status flow_rope_tables(espalier_context *ctx, esi_tensor *cos_out, esi_tensor *sin_out, const esi_flow_config *c,
-                                 const int32_t *coords, int64_t N);
-void flow_timestep_embedding(float *e, float t); /* e[FLOW_TIMESTEP_WIDTH] */
+espalier_status esi_flow_rope_tables(espalier_context *ctx, esi_tensor *cos_out, esi_tensor *sin_out, const esi_flow_config *c,
+                                     const int32_t *coords, int64_t N);
+void esi_flow_timestep_embedding(float *e, float t); /* e[FLOW_TIMESTEP_WIDTH] */
 
 /* flow_block.c */
-espalier_status flow_cross_keys_values(espalier_context *ctx, const esi_flow *m, int block, esi_tensor kv, esi_tensor cond);
-espalier_status flow_negative_row(espalier_context *ctx, const esi_flow *m, int block, esi_tensor row);
-espalier_status flow_block_forward(espalier_context *ctx, const esi_flow_run *run, const flow_buffers *buf, int block, bool negative);
+espalier_status esi_flow_cross_keys_values(espalier_context *ctx, const esi_flow *m, int block, esi_tensor kv, esi_tensor cond);
+espalier_status esi_flow_negative_row(espalier_context *ctx, const esi_flow *m, int block, esi_tensor row);
+espalier_status esi_flow_block_forward(espalier_context *ctx, const esi_flow_run *run, const flow_buffers *buf, int block, bool negative);
 
 #endif

@@ -154,7 +154,7 @@ static espalier_status mlp(const block_job *job, const block_chunk *k)
 
 /* ------------------------------------------------------------ the block */
 
-espalier_status flow_cross_keys_values(espalier_context *ctx, const esi_flow *m, int block, esi_tensor kv, esi_tensor cond)
+espalier_status esi_flow_cross_keys_values(espalier_context *ctx, const esi_flow *m, int block, esi_tensor kv, esi_tensor cond)
 {
     const flow_block *w = &m->blocks[block];
     esi_tensor keys = esi_cols(kv, 0, m->config.channels);
@@ -167,7 +167,7 @@ espalier_status flow_cross_keys_values(espalier_context *ctx, const esi_flow *m,
 /* With an all-zero condition every key row is the same and every value row is the V half of the bias. Softmax over equal scores averages
  * equal rows, so the branch adds one constant row to every token. It is defined, not approximated, as W_out b_v + b_out by the rule of
  * esi_linear. */
-espalier_status flow_negative_row(espalier_context *ctx, const esi_flow *m, int block, esi_tensor row)
+espalier_status esi_flow_negative_row(espalier_context *ctx, const esi_flow *m, int block, esi_tensor row)
 {
     const int64_t C = m->config.channels;
     const flow_block *w = &m->blocks[block];
@@ -211,7 +211,7 @@ static espalier_status set_condition(block_job *job, int block, bool negative)
         return ESPALIER_OK;
     }
     job->cross_kv = job->buf->cross_kv;
-    return flow_cross_keys_values(job->ctx, run->model, block, job->cross_kv, run->cond);
+    return esi_flow_cross_keys_values(job->ctx, run->model, block, job->cross_kv, run->cond);
 }
 
 static void tap_block(const block_job *job, int block)
@@ -226,7 +226,7 @@ static void tap_block(const block_job *job, int block)
     esi_tap(job->ctx, buf->h, "block%d", block);
 }
 
-espalier_status flow_block_forward(espalier_context *ctx, const esi_flow_run *run, const flow_buffers *buf, int block, bool negative)
+espalier_status esi_flow_block_forward(espalier_context *ctx, const esi_flow_run *run, const flow_buffers *buf, int block, bool negative)
 {
     block_job job = {.ctx = ctx, .config = &run->model->config, .weights = &run->model->blocks[block], .run = run, .buf = buf};
     const int64_t step = run->plan.chunk_rows;

@@ -5,42 +5,46 @@
  */
 #include "models/flow.h"
 
-#define FULL_CHUNK     4096 /* rows: weights are unpacked once per chunk, and this many make that cheap */
-#define SMALLEST_CHUNK 64
-#define PACKED_COLUMNS 384 /* about what esi_linear unpacks of a weight matrix at a time */
+#define FULL_CHUNK       4096 /* rows: weights are unpacked once per chunk, and this many make that cheap */
+#define SMALLEST_CHUNK   64
+#define PACKED_COLUMNS   384 /* about what esi_linear unpacks of a weight matrix at a time */
+#define OPERATIONS_SHARE 8   /* it takes at most this part of the memory that is left */
 
 /* ------------------------------------------------------------ plan */
 
+/* Bytes of a matrix; absurd sizes stay small enough to be added up. */
 static uint64_t floats(int64_t rows, int64_t cols)
 {
+    const uint64_t most = (uint64_t)1 << 50;
     size_t n;
 
-    if (!esi_mul_size(&n, (size_t)rows, (size_t)cols) || !esi_mul_size(&n, n, sizeof(float))) return UINT64_MAX / 64;
-    return ESI_MIN((uint64_t)n, UINT64_MAX / 64);
+    if (!esi_mul_size(&n, (size_t)rows, (size_t)cols) || !esi_mul_size(&n, n, sizeof(float))) return most;
+    return ESI_MIN((uint64_t)n, most);
 }
 
-flow_plan flow_make_plan(const esi_flow_config *c, int64_t N, int64_t Lc, uint64_t budget)
+flow_plan esi_flow_make_plan(const esi_flow_config *c, int64_t N, int64_t Lc, uint64_t budget)
 {
     const int64_t C = c->channels, pairs = C / c->heads / 2;
     const uint64_t stream = 3 * floats(N, C); /* h, keys, values */
     const uint64_t tables = 2 * floats(N, pairs) + floats(c->blocks, C) + 16 * floats(1, C);
-    const uint64_t callers = 6 * floats(N, c->in_channels + c->out_channels); /* room for the sampler's states under a budget */
+    const uint64_t callers = 6 * floats(N, c->in_channels + c->out_channels); /* the sampler's states */
     const uint64_t cross = floats(Lc, 2 * C);                                 /* keys and values of one block */
-    const uint64_t operations = floats(PACKED_COLUMNS, ESI_MAX(C, c->mlp)) + ((uint64_t)2 << 20); /* scratch inside the operations */
-    uint64_t fixed = stream + tables + operations, need, spare;
-    flow_plan plan = {.chunk_rows = ESI_MIN(FULL_CHUNK, ESI_MAX(N, 1))};
+    const uint64_t operations = floats(PACKED_COLUMNS, ESI_MAX(C, c->mlp)) + ((uint64_t)2 << 20);
+    const uint64_t limit = budget ? budget : UINT64_MAX;
+    flow_plan plan = {.chunk_rows = ESI_MIN(FULL_CHUNK, ESI_MAX(N, 1)), .cached_blocks = c->blocks};
+    uint64_t need, room;
 
     for (;;) {
-        need = fixed + floats(plan.chunk_rows, 2 * C + c->mlp);
-        if (budget == 0 || need + cross + callers <= budget || plan.chunk_rows <= SMALLEST_CHUNK) break;
+        need = stream + tables + operations + floats(plan.chunk_rows, 2 * C + c->mlp);
+        if (need + callers + cross <= limit || plan.chunk_rows <= SMALLEST_CHUNK) break;
         plan.chunk_rows = ESI_MAX((plan.chunk_rows + 1) / 2, SMALLEST_CHUNK);
     }
-    plan.cached_blocks = c->blocks;
-    if (budget != 0 && need + callers + cross * (uint64_t)c->blocks > budget) {
-        /* One buffer is filled anew for every block that is not cached. */
-        spare = need + callers + cross < budget ? budget - (need + callers + cross) : 0;
-        plan.cached_blocks = (int)ESI_MIN(spare / ESI_MAX(cross, 1), (uint64_t)c->blocks - 1);
-        need += cross;
+    /* Operations use a fraction of what is left, and are slow with less: their room goes before the cache. */
+    room = need + callers + (OPERATIONS_SHARE - 1) * operations;
+    if (room + cross * (uint64_t)c->blocks > limit) {
+        need += cross; /* one buffer is filled anew for every block that is not cached */
+        plan.cached_blocks = room + cross < limit ? (int)((limit - room - cross) / ESI_MAX(cross, 1)) : 0;
+        plan.cached_blocks = ESI_MIN(plan.cached_blocks, c->blocks - 1);
     }
     plan.bytes = need + cross * (uint64_t)plan.cached_blocks;
     return plan;
@@ -48,7 +52,7 @@ flow_plan flow_make_plan(const esi_flow_config *c, int64_t N, int64_t Lc, uint64
 
 uint64_t esi_flow_memory_plan(const esi_flow_config *c, int64_t N, int64_t Lc, uint64_t budget)
 {
-    return flow_make_plan(c, N, Lc, budget).bytes;
+    return esi_flow_make_plan(c, N, Lc, budget).bytes;
 }
 
 /* ------------------------------------------------------------ run */
@@ -72,7 +76,8 @@ static espalier_status make_negative_rows(espalier_context *ctx, esi_flow_run *r
     const esi_flow_config *c = &run->model->config;
     espalier_status st = esi_tensor_new(ctx, &run->negative_rows, c->blocks, c->channels, ESI_F32);
 
-    for (int i = 0; i < c->blocks && st == ESPALIER_OK; i++) st = flow_negative_row(ctx, run->model, i, esi_rows(run->negative_rows, i, 1));
+    for (int i = 0; i < c->blocks && st == ESPALIER_OK; i++)
+        st = esi_flow_negative_row(ctx, run->model, i, esi_rows(run->negative_rows, i, 1));
     return st;
 }
 
@@ -85,7 +90,7 @@ static espalier_status fill_cross_cache(espalier_context *ctx, esi_flow_run *run
     for (int i = 0; i < run->plan.cached_blocks; i++) {
         st = esi_tensor_new(ctx, &run->cross_kv[i], run->cond.rows, 2 * (int64_t)run->model->config.channels, ESI_F32);
         if (st != ESPALIER_OK) return st;
-        st = flow_cross_keys_values(ctx, run->model, i, run->cross_kv[i], run->cond);
+        st = esi_flow_cross_keys_values(ctx, run->model, i, run->cross_kv[i], run->cond);
         if (st != ESPALIER_OK) return st;
     }
     return ESPALIER_OK;
@@ -106,8 +111,8 @@ espalier_status esi_flow_run_begin(espalier_context *ctx, esi_flow_run **out, co
     run->model = m;
     run->N = N;
     run->cond = cond;
-    run->plan = flow_make_plan(&m->config, N, cond.rows, left == UINT64_MAX ? 0 : ESI_MAX(left, 1));
-    st = flow_rope_tables(ctx, &run->rope_cos, &run->rope_sin, &m->config, coords, N);
+    run->plan = esi_flow_make_plan(&m->config, N, cond.rows, left == UINT64_MAX ? 0 : ESI_MAX(left, 1));
+    st = esi_flow_rope_tables(ctx, &run->rope_cos, &run->rope_sin, &m->config, coords, N);
     if (st != ESPALIER_OK) goto done;
     esi_tap(ctx, run->rope_cos, "rope_cos");
     esi_tap(ctx, run->rope_sin, "rope_sin");
@@ -171,7 +176,7 @@ static espalier_status shared_modulation(espalier_context *ctx, const esi_flow *
     esi_tensor embedding, hidden, t_emb;
     espalier_status st;
 
-    flow_timestep_embedding(e, t);
+    esi_flow_timestep_embedding(e, t);
     st = esi_tensor_from(ctx, &embedding, 1, FLOW_TIMESTEP_WIDTH, ESI_F32, e);
     if (st != ESPALIER_OK) goto done;
     st = esi_tensor_new(ctx, &hidden, 1, C, ESI_F32);
@@ -212,7 +217,7 @@ espalier_status esi_flow_forward(espalier_context *ctx, esi_flow_run *run, esi_t
     for (int i = 0; i < m->config.blocks; i++) {
         st = esi_check_cancel(ctx);
         if (st != ESPALIER_OK) goto done;
-        st = flow_block_forward(ctx, run, &buf, i, negative);
+        st = esi_flow_block_forward(ctx, run, &buf, i, negative);
         if (st != ESPALIER_OK) goto done;
     }
     st = esi_layer_norm(ctx, buf.h, buf.h, &final_norm);

@@ -86,8 +86,8 @@ static espalier_status largest_coordinate(espalier_context *ctx, int64_t *larges
     return ESPALIER_OK;
 }
 
-espalier_status flow_rope_tables(espalier_context *ctx, esi_tensor *cos_out, esi_tensor *sin_out, const esi_flow_config *c,
-                                 const int32_t *coords, int64_t N)
+espalier_status esi_flow_rope_tables(espalier_context *ctx, esi_tensor *cos_out, esi_tensor *sin_out, const esi_flow_config *c,
+                                     const int32_t *coords, int64_t N)
 {
     const int pairs = c->channels / c->heads / 2;
     axis_table table = {0};
@@ -122,7 +122,7 @@ done:
     return st;
 }
 
-void flow_timestep_embedding(float *e, float t)
+void esi_flow_timestep_embedding(float *e, float t)
 {
     const int half = FLOW_TIMESTEP_WIDTH / 2;
     const float slope = (float)-esi_ln(10000.0);

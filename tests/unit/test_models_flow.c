@@ -399,18 +399,18 @@ static void test_memory_plan(void **state)
 {
     const uint64_t MB = 1000000;
     (void)state;
-    const flow_plan rich = flow_make_plan(&release, 4096, 1029, 0), tight = flow_make_plan(&release, 4096, 1029, 450 * MB);
+    const flow_plan rich = esi_flow_make_plan(&release, 4096, 1029, 0), tight = esi_flow_make_plan(&release, 4096, 1029, 450 * MB);
     assert_int_equal(rich.cached_blocks, 30);
     assert_true(rich.bytes < 900 * MB);
     assert_true(tight.bytes <= 450 * MB);
     assert_true(tight.cached_blocks < 30 && tight.cached_blocks > 0);
     /* Less memory never asks for more, down to what cannot be cut. */
     for (uint64_t budget = 1000 * MB; budget >= 150 * MB; budget -= 25 * MB) {
-        const flow_plan p = flow_make_plan(&release, 4096, 1029, budget);
+        const flow_plan p = esi_flow_make_plan(&release, 4096, 1029, budget);
         assert_true(p.bytes <= budget);
         assert_true(p.chunk_rows >= 1 && p.cached_blocks >= 0 && p.cached_blocks <= 30);
     }
-    assert_int_equal(flow_make_plan(&release, 4096, 1029, 1).cached_blocks, 0);
+    assert_int_equal(esi_flow_make_plan(&release, 4096, 1029, 1).cached_blocks, 0);
     assert_int_equal(esi_flow_memory_plan(&release, 4096, 1029, 450 * MB), tight.bytes);
 }
 
