@@ -34,9 +34,7 @@ static void fill_sparse(void *arg, size_t task, int slot)
 
         esi_voxel_cursor_move(&cursor, job->rows + 4 * n);
         for (int i = -1; i <= 1; i++) {
-            for (int j = -1; j <= 1; j++) {
-                for (int l = -1; l <= 1; l++) *taps++ = esi_voxel_cursor_at(&cursor, i, j, l);
-            }
+            for (int j = -1; j <= 1; j++, taps += 3) esi_voxel_cursor_line(&cursor, i, j, taps);
         }
     }
 }

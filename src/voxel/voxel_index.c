@@ -210,17 +210,45 @@ void esi_voxel_cursor_move(esi_voxel_cursor *cursor, const int32_t *row)
     cursor->known = 0;
 }
 
-int32_t esi_voxel_cursor_at(esi_voxel_cursor *cursor, int dx, int dy, int dz)
+/* Block at place (i, j, l) around the cursor's, 1 being its own. */
+static const esi_voxel_block *block_at(esi_voxel_cursor *cursor, int i, int j, int l)
 {
-    /* 4..7 = the cursor's own block, below and above = the ones beside it */
-    const int px = cursor->lx + dx + 4, py = cursor->ly + dy + 4, pz = cursor->lz + dz + 4;
-    const int place = (px >> 2) * 9 + (py >> 2) * 3 + (pz >> 2);
-    const unsigned cell = ((unsigned)px & 3) << 4 | ((unsigned)py & 3) << 2 | ((unsigned)pz & 3);
+    const int place = i * 9 + j * 3 + l;
 
     if (!(cursor->known >> place & 1)) {
-        cursor->around[place] = find_block(cursor->index, cursor->batch, cursor->bx + (px >> 2) - 1, cursor->by + (py >> 2) - 1,
-                                           cursor->bz + (pz >> 2) - 1);
+        cursor->around[place] = find_block(cursor->index, cursor->batch, cursor->bx + i - 1, cursor->by + j - 1, cursor->bz + l - 1);
         cursor->known |= UINT32_C(1) << place;
     }
-    return find_cell(cursor->index, cursor->around[place], cell);
+    return cursor->around[place];
+}
+
+/* In both: 4..7 is the cursor's own block, below and above are the ones beside it. */
+
+int32_t esi_voxel_cursor_at(esi_voxel_cursor *cursor, int dx, int dy, int dz)
+{
+    const int px = cursor->lx + dx + 4, py = cursor->ly + dy + 4, pz = cursor->lz + dz + 4;
+    const unsigned cell = ((unsigned)px & 3) << 4 | ((unsigned)py & 3) << 2 | ((unsigned)pz & 3);
+
+    return find_cell(cursor->index, block_at(cursor, px >> 2, py >> 2, pz >> 2), cell);
+}
+
+void esi_voxel_cursor_line(esi_voxel_cursor *cursor, int dx, int dy, int32_t out[3])
+{
+    const int px = cursor->lx + dx + 4, py = cursor->ly + dy + 4, lz = cursor->lz;
+    const unsigned line = ((unsigned)px & 3) << 4 | ((unsigned)py & 3) << 2;
+    const esi_voxel_block *own = block_at(cursor, px >> 2, py >> 2, 1);
+
+    out[0] = out[1] = out[2] = -1;
+    if (own && (own->mask >> line & 15) != 0) {
+        const uint64_t below = own->mask & ((UINT64_C(1) << line) - 1);
+        const int32_t *row = cursor->index->rows + own->first + count_bits(below);
+
+        for (int z = 0; z < 4; z++) {
+            if (!(own->mask >> (line + (unsigned)z) & 1)) continue;
+            if (z >= lz - 1 && z <= lz + 1) out[z - lz + 1] = *row;
+            row++;
+        }
+    }
+    if (lz == 0) out[0] = find_cell(cursor->index, block_at(cursor, px >> 2, py >> 2, 0), line | 3);
+    if (lz == 3) out[2] = find_cell(cursor->index, block_at(cursor, px >> 2, py >> 2, 2), line);
 }

@@ -42,6 +42,8 @@ void esi_voxel_cursor_init(esi_voxel_cursor *cursor, const esi_voxel_index *inde
 void esi_voxel_cursor_move(esi_voxel_cursor *cursor, const int32_t *row);
 /* Row at the cursor's coordinate + (dx, dy, dz), each -1..1, or -1. */
 int32_t esi_voxel_cursor_at(esi_voxel_cursor *cursor, int dx, int dy, int dz);
+/* The three rows at (dx, dy, -1), (dx, dy, 0), (dx, dy, 1) at once: they mostly lie in one line of one block. */
+void esi_voxel_cursor_line(esi_voxel_cursor *cursor, int dx, int dy, int32_t out[3]);
 
 /* Row of one coordinate, which may be anything, or -1. */
 int32_t esi_voxel_index_find(const esi_voxel_index *index, int32_t batch, int32_t x, int32_t y, int32_t z);
