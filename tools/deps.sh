@@ -1,0 +1,40 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# deps.sh build [check]: install the Debian packages that are missing (docs/dependencies.md says what each is for). Uses sudo when not root.
+set -eu
+
+packages="gcc cmake ninja-build make pkg-config libc6-dev libpng-dev libjpeg62-turbo-dev libwebp-dev libjansson-dev"
+[ "${2:-}" = check ] && packages="$packages libcmocka-dev clang llvm libclang-rt-14-dev clang-format g++ gcc-aarch64-linux-gnu qemu-user python3 nodejs"
+[ "${1:-}" = build ] || { echo "usage: deps.sh build [check]" >&2; exit 2; }
+
+command -v dpkg-query >/dev/null 2>&1 || {
+    echo "deps: not a Debian system; install by hand: $packages"
+    exit 0
+}
+installed() { dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null | grep -q '^installed$'; }
+
+missing=
+for p in $packages; do
+    # Any node will do, whoever packaged it.
+    [ "$p" = nodejs ] && command -v node >/dev/null 2>&1 && continue
+    installed "$p" || missing="$missing $p"
+done
+
+sudo=
+[ "$(id -u)" = 0 ] || sudo=sudo
+export DEBIAN_FRONTEND=noninteractive
+if [ -n "$missing" ]; then
+    echo "deps: installing$missing"
+    $sudo apt-get update -qq
+    # shellcheck disable=SC2086
+    $sudo apt-get install -y -qq --no-install-recommends $missing >/dev/null
+fi
+
+# The emulated build (NEON kernels under qemu) links Jansson for arm64.
+if [ "${2:-}" = check ] && [ "$(dpkg --print-architecture)" = amd64 ] && ! installed libjansson-dev:arm64; then
+    echo "deps: installing libjansson-dev:arm64 for the emulated tests"
+    $sudo dpkg --add-architecture arm64
+    $sudo apt-get update -qq
+    $sudo apt-get install -y -qq --no-install-recommends libjansson-dev:arm64 >/dev/null ||
+        echo "deps: libjansson-dev:arm64 is not to be had; the emulated tests will say that they were skipped"
+fi
