@@ -6,6 +6,7 @@
 #include "models/dinov3.h"
 
 #include "base/math64.h"
+#include "models/matrix_bytes.h"
 
 #include <math.h>
 
@@ -223,11 +224,34 @@ static espalier_status layer(const dinov3_pass *p, int i)
 
 /* ------------------------------------------------------------ the pass */
 
-static espalier_status make_buffers(dinov3_pass *p)
+/* Rows of the MLP are independent, so a tight budget (0 = none) cuts its hidden layer smaller without changing a bit. */
+static int64_t plan_chunk(const esi_dinov3_config *c, int64_t P, uint64_t budget, uint64_t *bytes)
+{
+    const int64_t N = 1 + c->registers + P;
+    const uint64_t fixed = 5 * esi_matrix_bytes(N, c->hidden) + 2 * esi_matrix_bytes(P, c->hidden / c->heads) +
+                           esi_linear_scratch_bytes(ESI_MAX(c->hidden, c->mlp)); /* x, u, qkv; rotary tables */
+    int64_t chunk = ESI_MIN(N, MLP_CHUNK);
+
+    while (budget != 0 && chunk > SMALLEST_CHUNK && fixed + esi_matrix_bytes(chunk, c->mlp) > budget) chunk /= 2;
+    *bytes = fixed + esi_matrix_bytes(chunk, c->mlp);
+    return chunk;
+}
+
+uint64_t esi_dinov3_memory_plan(const esi_dinov3_config *c, int64_t H, int64_t W, uint64_t budget)
+{
+    const int64_t P = H / c->patch * (W / c->patch);
+    /* The picture is cut into patches, twice for a moment, before the large buffers are made. */
+    const uint64_t patches = esi_matrix_bytes(1 + c->registers + P, c->hidden) + 2 * esi_matrix_bytes(P, 3 * (int64_t)c->patch * c->patch) +
+                             esi_linear_scratch_bytes(3 * (int64_t)c->patch * c->patch);
+    uint64_t bytes;
+
+    plan_chunk(c, P, budget, &bytes);
+    return ESI_MAX(bytes, patches);
+}
+
+static espalier_status make_buffers(dinov3_pass *p, int64_t chunk)
 {
     const esi_dinov3_config *c = &p->model->config;
-    const uint64_t left = esi_memory_left(p->ctx);
-    int64_t chunk = ESI_MIN(p->N, MLP_CHUNK);
     espalier_status st;
 
     st = esi_tensor_new(p->ctx, &p->u, p->N, c->hidden, ESI_F32);
@@ -238,8 +262,6 @@ static espalier_status make_buffers(dinov3_pass *p)
         st = esi_tensor_new(p->ctx, &p->tap, p->N, c->hidden, ESI_F32);
         if (st != ESPALIER_OK) return st;
     }
-    /* Rows are independent in the MLP, so a tight budget cuts it smaller without changing a bit. */
-    while (chunk > SMALLEST_CHUNK && (uint64_t)chunk * (uint64_t)c->mlp * sizeof(float) > left / 4) chunk /= 2;
     return esi_tensor_new(p->ctx, &p->hidden, chunk, c->mlp, ESI_F32);
 }
 
@@ -248,6 +270,9 @@ espalier_status esi_dinov3_forward(espalier_context *ctx, const esi_dinov3 *m, e
     const esi_dinov3_config *c = &m->config;
     const esi_norm_args plain = {.eps = (float)1e-5};
     dinov3_pass p = {.ctx = ctx, .model = m, .rows = H / c->patch, .cols = W / c->patch};
+    const uint64_t left = esi_memory_left(ctx);
+    uint64_t planned;
+    int64_t chunk;
     esi_scope scope;
     espalier_status st;
 
@@ -257,6 +282,7 @@ espalier_status esi_dinov3_forward(espalier_context *ctx, const esi_dinov3 *m, e
                         (long long)H, c->patch);
     p.P = p.rows * p.cols;
     p.N = 1 + c->registers + p.P;
+    chunk = plan_chunk(c, p.P, left == UINT64_MAX ? 0 : ESI_MAX(left, 1), &planned);
     scope = esi_scope_begin(ctx);
     st = esi_tensor_new(ctx, &p.x, p.N, c->hidden, ESI_F32);
     if (st != ESPALIER_OK) goto done;
@@ -264,7 +290,7 @@ espalier_status esi_dinov3_forward(espalier_context *ctx, const esi_dinov3 *m, e
     if (st != ESPALIER_OK) goto done;
     st = make_rope(&p);
     if (st != ESPALIER_OK) goto done;
-    st = make_buffers(&p);
+    st = make_buffers(&p, chunk);
     if (st != ESPALIER_OK) goto done;
     for (int i = 0; i < c->layers; i++) {
         st = layer(&p, i);

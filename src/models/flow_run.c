@@ -5,6 +5,8 @@
  */
 #include "models/flow.h"
 
+#include "models/matrix_bytes.h"
+
 #define FULL_CHUNK       4096 /* rows: weights are unpacked once per chunk, and this many make that cheap */
 #define SMALLEST_CHUNK   64
 #define PACKED_COLUMNS   384 /* about what esi_linear unpacks of a weight matrix at a time */
@@ -12,30 +14,20 @@
 
 /* ------------------------------------------------------------ plan */
 
-/* Bytes of a matrix; absurd sizes stay small enough to be added up. */
-static uint64_t floats(int64_t rows, int64_t cols)
-{
-    const uint64_t most = (uint64_t)1 << 50;
-    size_t n;
-
-    if (!esi_mul_size(&n, (size_t)rows, (size_t)cols) || !esi_mul_size(&n, n, sizeof(float))) return most;
-    return ESI_MIN((uint64_t)n, most);
-}
-
 flow_plan esi_flow_make_plan(const esi_flow_config *c, int64_t N, int64_t Lc, uint64_t budget)
 {
     const int64_t C = c->channels, pairs = C / c->heads / 2;
-    const uint64_t stream = 3 * floats(N, C); /* h, keys, values */
-    const uint64_t tables = 2 * floats(N, pairs) + floats(c->blocks, C) + 16 * floats(1, C);
-    const uint64_t callers = 6 * floats(N, c->in_channels + c->out_channels); /* the sampler's states */
-    const uint64_t cross = floats(Lc, 2 * C);                                 /* keys and values of one block */
-    const uint64_t operations = floats(PACKED_COLUMNS, ESI_MAX(C, c->mlp)) + ((uint64_t)2 << 20);
+    const uint64_t stream = 3 * esi_matrix_bytes(N, C); /* h, keys, values */
+    const uint64_t tables = 2 * esi_matrix_bytes(N, pairs) + esi_matrix_bytes(c->blocks, C) + 16 * esi_matrix_bytes(1, C);
+    const uint64_t callers = 6 * esi_matrix_bytes(N, c->in_channels + c->out_channels); /* the sampler's states */
+    const uint64_t cross = esi_matrix_bytes(Lc, 2 * C);                                 /* keys and values of one block */
+    const uint64_t operations = esi_linear_scratch_bytes(ESI_MAX(C, c->mlp));
     const uint64_t limit = budget ? budget : UINT64_MAX;
     flow_plan plan = {.chunk_rows = ESI_MIN(FULL_CHUNK, ESI_MAX(N, 1)), .cached_blocks = c->blocks};
     uint64_t need, room;
 
     for (;;) {
-        need = stream + tables + operations + floats(plan.chunk_rows, 2 * C + c->mlp);
+        need = stream + tables + operations + esi_matrix_bytes(plan.chunk_rows, 2 * C + c->mlp);
         if (need + callers + cross <= limit || plan.chunk_rows <= SMALLEST_CHUNK) break;
         plan.chunk_rows = ESI_MAX((plan.chunk_rows + 1) / 2, SMALLEST_CHUNK);
     }

@@ -47,6 +47,8 @@ const esi_dinov3_config *esi_dinov3_get_config(const esi_dinov3 *m);
 esi_weights *esi_dinov3_weights(esi_dinov3 *m);
 /* pixels [3, H, W] host fp32, H and W multiples of the patch -> cond [1 + registers + P, hidden] (a new tensor of the innermost scope). */
 espalier_status esi_dinov3_forward(espalier_context *ctx, const esi_dinov3 *m, esi_tensor *cond, const float *pixels, int64_t H, int64_t W);
+/* Bytes that a forward pass needs, the condition included. budget 0: none. */
+uint64_t esi_dinov3_memory_plan(const esi_dinov3_config *c, int64_t H, int64_t W, uint64_t budget);
 
 /* ------------------------------------------------- flow transformers (shared DiT) */
 

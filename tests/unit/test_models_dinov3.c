@@ -281,6 +281,35 @@ static void test_every_allocation_may_fail(void **state)
     model_builder_free(&b);
 }
 
+/* A small budget cuts the MLP, not the bits; the plan is above the peak. */
+static void test_budget_changes_no_bit(void **state)
+{
+    static float pixels[3 * 64 * 64], plenty[(1 + REGISTERS + 256) * D], tight[(1 + REGISTERS + 256) * D];
+    fixture *f = *state;
+    model_builder b;
+    esi_dinov3 *m;
+    build_hf(&b, "");
+    assert_int_equal(open_encoder(f, &m, &b, config), ESPALIER_OK);
+    for (int i = 0; i < 3 * 64 * 64; i++) pixels[i] = (float)(i * 37 % 101) / 50.0f - 1.0f;
+    for (int k = 0; k < 2; k++) {
+        esi_scope scope = esi_scope_begin(f->ctx);
+        const uint64_t plan = esi_dinov3_memory_plan(esi_dinov3_get_config(m), 64, 64, 0);
+        const uint64_t smaller = esi_dinov3_memory_plan(esi_dinov3_get_config(m), 64, 64, plan - 20000);
+        esi_tensor t;
+        assert_true(smaller <= plan - 20000);
+        esi_memory_reset_high_water(f->ctx);
+        if (k == 1) espalier_context_set_memory_budget(f->ctx, plan - 20000);
+        assert_int_equal(esi_dinov3_forward(f->ctx, m, &t, pixels, 64, 64), ESPALIER_OK);
+        espalier_context_set_memory_budget(f->ctx, 0);
+        assert_true(esi_memory_high_water(f->ctx) <= plan);
+        assert_int_equal(esi_tensor_read(f->ctx, t, k ? tight : plenty), ESPALIER_OK);
+        esi_scope_end(f->ctx, scope);
+    }
+    assert_memory_equal(plenty, tight, sizeof plenty);
+    esi_dinov3_free(f->ctx, m);
+    model_builder_free(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -289,6 +318,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_sizes_from_shapes, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(test_refusals, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(test_picture_must_fit_patches, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_budget_changes_no_bit, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(test_every_allocation_may_fail, fixture_setup, fixture_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
