@@ -19,7 +19,8 @@ espalier_status esi_config_open(espalier_context *ctx, esi_config_source *out, c
     const char *name = NULL, *path = esi_weight_file_path(file);
 
     *out = (esi_config_source){.ctx = ctx, .file = file, .args = esi_json_get(config, "args")};
-    if (!esi_json_string(esi_json_get(config, "name"), &name)) return esi_fail(ctx, ESPALIER_ERR_MODEL, "%s: config: name is missing", path);
+    if (!esi_json_string(esi_json_get(config, "name"), &name))
+        return esi_fail(ctx, ESPALIER_ERR_MODEL, "%s: config: name is missing", path);
     if (!esi_json_is_object(out->args)) return esi_fail(ctx, ESPALIER_ERR_MODEL, "%s: config: args is missing", path);
     for (int i = 0; names[i]; i++) {
         *which = i;
@@ -61,7 +62,8 @@ espalier_status esi_config_bool(const esi_config_source *s, const char *key, boo
     return ESPALIER_OK;
 }
 
-espalier_status esi_config_int_list(const esi_config_source *s, const char *key, int64_t low, int64_t high, int capacity, int *out, int *count)
+espalier_status esi_config_int_list(const esi_config_source *s, const char *key, int64_t low, int64_t high, int capacity, int *out,
+                                    int *count)
 {
     const esi_json *list = esi_json_get(s->args, key);
     char expected[96];

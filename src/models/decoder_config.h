@@ -24,7 +24,8 @@ espalier_status esi_config_int(const esi_config_source *s, const char *key, int6
 espalier_status esi_config_number(const esi_config_source *s, const char *key, double fallback, double low, double high, float *out);
 espalier_status esi_config_bool(const esi_config_source *s, const char *key, bool fallback, bool *out);
 /* args.<key>: *count numbers in [low, high], at most `capacity`. Required. */
-espalier_status esi_config_int_list(const esi_config_source *s, const char *key, int64_t low, int64_t high, int capacity, int *out, int *count);
+espalier_status esi_config_int_list(const esi_config_source *s, const char *key, int64_t low, int64_t high, int capacity, int *out,
+                                    int *count);
 /* args.<key>, if present, is a list of `value` only, `count` long. */
 espalier_status esi_config_all_equal(const esi_config_source *s, const char *key, const char *value, int count);
 

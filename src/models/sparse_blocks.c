@@ -7,7 +7,7 @@
 #include "models/sparse_blocks.h"
 
 #define BLOCK_NORM_EPS 1e-6f
-#define CHILDREN 8
+#define CHILDREN       8
 
 /* ------------------------------------------------------------------- chunks */
 
@@ -38,7 +38,8 @@ espalier_status esi_sparse_table(espalier_context *ctx, esi_tensor *table, const
     return st;
 }
 
-espalier_status esi_sparse_conv_open(espalier_context *ctx, esi_weights *w, esi_sparse_conv *conv, int64_t in, int64_t out, const char *name)
+espalier_status esi_sparse_conv_open(espalier_context *ctx, esi_weights *w, esi_sparse_conv *conv, int64_t in, int64_t out,
+                                     const char *name)
 {
     espalier_status st = esi_weights_get(ctx, w, &conv->bias, 1, out, "%s.bias", name);
     if (st != ESPALIER_OK) return st;
@@ -86,7 +87,7 @@ static espalier_status add_mlp(espalier_context *ctx, const esi_convnext_block *
     const int64_t hidden = block->expand_weight.rows;
     const int64_t chunk = ESI_MIN(x.rows, esi_chunk_rows(ctx, (uint64_t)hidden * sizeof(float)));
     const esi_epilogue expand = {.bias = block->expand_bias, .act = ESI_ACT_SILU};
-    esi_tensor u = {0};                              /* [chunk, hidden] */
+    esi_tensor u = {0}; /* [chunk, hidden] */
     espalier_status st = esi_tensor_new(ctx, &u, chunk, hidden, ESI_F32);
 
     for (int64_t first = 0; st == ESPALIER_OK && first < x.rows; first += chunk) {
@@ -104,7 +105,7 @@ static espalier_status add_mlp(espalier_context *ctx, const esi_convnext_block *
 espalier_status esi_convnext_forward(espalier_context *ctx, const esi_convnext_block *block, esi_sparse_rows *rows)
 {
     const esi_norm_args norm = {.eps = BLOCK_NORM_EPS, .weight = block->norm_weight, .bias = block->norm_bias};
-    esi_tensor x = rows->feats, h = {0};             /* both [N, C] */
+    esi_tensor x = rows->feats, h = {0}; /* both [N, C] */
     espalier_status st = esi_check_cancel(ctx);
     if (st != ESPALIER_OK) return st;
 
@@ -150,7 +151,7 @@ espalier_status esi_c2s_open(espalier_context *ctx, esi_weights *w, esi_c2s_bloc
 
 espalier_status esi_c2s_logits(espalier_context *ctx, const esi_c2s_block *block, float *logits, esi_tensor feats)
 {
-    esi_tensor s = {0};                              /* [N, 8] */
+    esi_tensor s = {0}; /* [N, 8] */
     espalier_status st = esi_tensor_new(ctx, &s, feats.rows, CHILDREN, ESI_F32);
     if (st != ESPALIER_OK) return st;
     st = esi_linear(ctx, s, feats, block->subdivide_weight, &(esi_epilogue){.bias = block->subdivide_bias});
@@ -161,9 +162,9 @@ espalier_status esi_c2s_logits(espalier_context *ctx, const esi_c2s_block *block
 
 /* Scratch of expand_children for a chunk of parents, host side. */
 typedef struct expand_scratch {
-    int32_t *table;                /* [parents, 27] rows of the parents */
-    int32_t *taps;                 /* [parents, 27] the same of those parents that have child k */
-    int32_t *rows;                 /* [parents] where child k of each goes */
+    int32_t *table; /* [parents, 27] rows of the parents */
+    int32_t *taps;  /* [parents, 27] the same of those parents that have child k */
+    int32_t *rows;  /* [parents] where child k of each goes */
 } expand_scratch;
 
 /* Children first..last-1 whose slot is k: gather their parents' taps and note their rows. Returns their number. */
@@ -202,8 +203,8 @@ done:
     return st;
 }
 
-/* y[M, out] = the children of conv1(x). Half of the eight children do not exist, so each slot is a convolution of its own over the parents that
- * have it, instead of one with 8 * out columns of which half are thrown away. */
+/* y[M, out] = the children of conv1(x). Half of the eight children do not exist, so each slot is a convolution of its own over the parents
+ * that have it, instead of one with 8 * out columns of which half are thrown away. */
 static espalier_status expand_children(espalier_context *ctx, const esi_c2s_block *block, esi_tensor y, esi_tensor x, esi_tensor table,
                                        const int32_t *index)
 {
@@ -242,8 +243,8 @@ espalier_status esi_c2s_forward(espalier_context *ctx, const esi_c2s_block *bloc
     const esi_norm_args norm1 = {.eps = BLOCK_NORM_EPS, .weight = block->norm_weight, .bias = block->norm_bias, .act = ESI_ACT_SILU};
     const esi_norm_args norm2 = {.eps = BLOCK_NORM_EPS, .act = ESI_ACT_SILU};
     const int64_t N = rows->feats.rows, M = children->count, skip_channels = block->in / CHILDREN;
-    esi_tensor x = rows->feats;                      /* [N, in] */
-    esi_tensor t = {0}, h = {0}, y = {0};            /* [N, in], [M, out], [M, out] */
+    esi_tensor x = rows->feats;           /* [N, in] */
+    esi_tensor t = {0}, h = {0}, y = {0}; /* [N, in], [M, out], [M, out] */
     esi_tensor slots = {0};
     espalier_status st = esi_check_cancel(ctx);
     if (st != ESPALIER_OK) return st;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * sparse_blocks.h: the two blocks that the sparse decoders are made of (TRELLIS.2 sc_vaes/sparse_unet_vae.py, neural-voxel 2 and 3). Weights are
- * looked up under `prefix` ("blocks.2.0."; "" for a block alone).
+ * sparse_blocks.h: the two blocks that the sparse decoders are made of (TRELLIS.2 sc_vaes/sparse_unet_vae.py, neural-voxel 2 and 3).
+ * Weights are looked up under `prefix` ("blocks.2.0."; "" for a block alone).
  */
 #ifndef ESI_SPARSE_BLOCKS_H
 #define ESI_SPARSE_BLOCKS_H
@@ -12,15 +12,18 @@
 
 /* Voxel rows on their way through a network. */
 typedef struct esi_sparse_rows {
-    esi_tensor feats;              /* [N, C] */
-    esi_tensor table;              /* [N, 27] neighbours */
+    esi_tensor feats; /* [N, C] */
+    esi_tensor table; /* [N, 27] neighbours */
 } esi_sparse_rows;
 
 /* The neighbour table of coordinates as a new tensor. */
 espalier_status esi_sparse_table(espalier_context *ctx, esi_tensor *table, const esi_coords *coords);
 
-typedef struct esi_sparse_conv { esi_tensor weight, bias; } esi_sparse_conv;       /* [Co, 27 Ci], [1, Co] */
-espalier_status esi_sparse_conv_open(espalier_context *ctx, esi_weights *w, esi_sparse_conv *conv, int64_t in, int64_t out, const char *name);
+typedef struct esi_sparse_conv {
+    esi_tensor weight, bias;
+} esi_sparse_conv; /* [Co, 27 Ci], [1, Co] */
+espalier_status esi_sparse_conv_open(espalier_context *ctx, esi_weights *w, esi_sparse_conv *conv, int64_t in, int64_t out,
+                                     const char *name);
 espalier_status esi_sparse_conv_forward(espalier_context *ctx, const esi_sparse_conv *conv, esi_tensor y, esi_tensor x, esi_tensor table);
 
 /* x + W2 silu(W1 LN(conv(x))), a full 3x3x3 convolution; the hidden width is read from the file (4 C in all released ones). */
@@ -37,9 +40,9 @@ espalier_status esi_convnext_forward(espalier_context *ctx, const esi_convnext_b
 typedef struct esi_c2s_block {
     int64_t in, out;
     esi_tensor norm_weight, norm_bias;
-    esi_sparse_conv conv1;         /* in -> 8 * out: rows k * out .. belong to child k */
-    esi_sparse_conv conv2;         /* out -> out */
-    esi_tensor subdivide_weight, subdivide_bias;      /* null in a guided block */
+    esi_sparse_conv conv1;                       /* in -> 8 * out: rows k * out .. belong to child k */
+    esi_sparse_conv conv2;                       /* out -> out */
+    esi_tensor subdivide_weight, subdivide_bias; /* null in a guided block */
 } esi_c2s_block;
 espalier_status esi_c2s_open(espalier_context *ctx, esi_weights *w, esi_c2s_block *block, int64_t in, int64_t out, bool pred_subdiv,
                              const char *prefix);

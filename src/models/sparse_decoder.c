@@ -7,17 +7,17 @@
 #include "models/decoder_config.h"
 #include "models/sparse_blocks.h"
 
-#define FINAL_NORM_EPS 1e-5f          /* not the 1e-6 of the blocks */
-#define SHAPE_CHANNELS 7              /* 3 dual vertex, 3 intersection logits, 1 split weight */
+#define FINAL_NORM_EPS 1e-5f /* not the 1e-6 of the blocks */
+#define SHAPE_CHANNELS 7     /* 3 dual vertex, 3 intersection logits, 1 split weight */
 
 struct esi_sparse_decoder {
     espalier_allocator allocator;
     esi_sparse_decoder_config config;
     esi_weights *weights;
     esi_tensor from_latent_weight, from_latent_bias, output_weight, output_bias;
-    esi_convnext_block *convnext;      /* all levels', one after the other */
+    esi_convnext_block *convnext; /* all levels', one after the other */
     size_t n_convnext;
-    esi_c2s_block up[ESI_MAX_LEVELS];  /* levels - 1 */
+    esi_c2s_block up[ESI_MAX_LEVELS]; /* levels - 1 */
 };
 
 /* ---------------------------------------------------------- hyper-parameters */
@@ -25,7 +25,8 @@ struct esi_sparse_decoder {
 #define MAX_CHANNELS 65536
 #define MAX_BLOCKS   1024
 
-static espalier_status config_from_json(espalier_context *ctx, esi_sparse_decoder_config *c, const esi_weight_file *file, const esi_json *json)
+static espalier_status config_from_json(espalier_context *ctx, esi_sparse_decoder_config *c, const esi_weight_file *file,
+                                        const esi_json *json)
 {
     static const char *const names[] = {"FlexiDualGridVaeDecoder", "SparseUnetVaeDecoder", NULL};
     esi_config_source s;
@@ -39,8 +40,8 @@ static espalier_status config_from_json(espalier_context *ctx, esi_sparse_decode
     st = esi_config_int_list(&s, "num_blocks", 0, MAX_BLOCKS, ESI_MAX_LEVELS, c->blocks, &n_blocks);
     if (st != ESPALIER_OK) return st;
     if (n_blocks != c->levels) {
-        return esi_fail(ctx, ESPALIER_ERR_MODEL, "%s: config: args.num_blocks has %d numbers, args.model_channels %d", esi_weight_file_path(file),
-                        n_blocks, c->levels);
+        return esi_fail(ctx, ESPALIER_ERR_MODEL, "%s: config: args.num_blocks has %d numbers, args.model_channels %d",
+                        esi_weight_file_path(file), n_blocks, c->levels);
     }
     st = esi_config_all_equal(&s, "block_type", "SparseConvNeXtBlock3d", c->levels);
     if (st != ESPALIER_OK) return st;
@@ -95,8 +96,10 @@ static espalier_status open_blocks(espalier_context *ctx, esi_sparse_decoder *m)
         for (int j = 0; st == ESPALIER_OK && j < n; j++) {
             prefix = esi_format(ctx, "blocks.%d.%d.", level, j);
             if (prefix == NULL) return ESPALIER_ERR_RESOURCE;
-            if (j < c->blocks[level]) st = esi_convnext_open(ctx, m->weights, next++, c->channels[level], prefix);
-            else st = esi_c2s_open(ctx, m->weights, &m->up[level], c->channels[level], c->channels[level + 1], c->pred_subdiv, prefix);
+            if (j < c->blocks[level])
+                st = esi_convnext_open(ctx, m->weights, next++, c->channels[level], prefix);
+            else
+                st = esi_c2s_open(ctx, m->weights, &m->up[level], c->channels[level], c->channels[level + 1], c->pred_subdiv, prefix);
             esi_free(ctx, prefix);
         }
     }
@@ -146,8 +149,10 @@ espalier_status esi_sparse_decoder_open(espalier_context *ctx, esi_sparse_decode
     memset(m->convnext, 0, (m->n_convnext + 1) * sizeof *m->convnext);
     st = open_tensors(ctx, m);
 done:
-    if (st == ESPALIER_OK) *out = m;
-    else esi_sparse_decoder_free(ctx, m);
+    if (st == ESPALIER_OK)
+        *out = m;
+    else
+        esi_sparse_decoder_free(ctx, m);
     return st;
 }
 
@@ -160,9 +165,15 @@ void esi_sparse_decoder_free(espalier_context *ctx, esi_sparse_decoder *m)
     esi_raw_free(&allocator, m, sizeof *m);
 }
 
-const esi_sparse_decoder_config *esi_sparse_decoder_get_config(const esi_sparse_decoder *m) { return &m->config; }
+const esi_sparse_decoder_config *esi_sparse_decoder_get_config(const esi_sparse_decoder *m)
+{
+    return &m->config;
+}
 
-esi_weights *esi_sparse_decoder_weights(esi_sparse_decoder *m) { return m->weights; }
+esi_weights *esi_sparse_decoder_weights(esi_sparse_decoder *m)
+{
+    return m->weights;
+}
 
 /* -------------------------------------------------------------------- forward */
 
@@ -193,7 +204,8 @@ static espalier_status begin_lineage(espalier_context *ctx, const esi_sparse_dec
 }
 
 /* Who are the children of level's rows? Guided: known already. */
-static espalier_status decide_children(espalier_context *ctx, const esi_sparse_decoder *m, esi_lineage *lineage, int level, esi_tensor feats)
+static espalier_status decide_children(espalier_context *ctx, const esi_sparse_decoder *m, esi_lineage *lineage, int level,
+                                       esi_tensor feats)
 {
     esi_lineage_level *parents = &lineage->level[level], *children = &lineage->level[level + 1];
     espalier_status st = ESPALIER_OK;
@@ -284,7 +296,7 @@ espalier_status esi_shape_head_decode(espalier_context *ctx, esi_tensor head, fl
 {
     const int64_t chunk = ESI_MIN(head.rows, esi_chunk_rows(ctx, 10 * sizeof(float)));
     const float stretch = 1.0f + 2.0f * voxel_margin;
-    esi_tensor vertex = {0}, split = {0};            /* [chunk, 3], [chunk, 1] */
+    esi_tensor vertex = {0}, split = {0}; /* [chunk, 3], [chunk, 1] */
     float *logits = esi_alloc(ctx, (size_t)chunk, 3 * sizeof *logits, "shape head");
     espalier_status st = logits ? ESPALIER_OK : ESPALIER_ERR_RESOURCE;
 
@@ -317,7 +329,7 @@ espalier_status esi_shape_head_decode(espalier_context *ctx, esi_tensor head, fl
 uint64_t esi_sparse_decoder_memory_plan(const esi_sparse_decoder_config *c, const int64_t *rows_per_level, uint64_t budget)
 {
     const uint64_t word = sizeof(float), table_row = ESI_SPARSE_TAPS * sizeof(int32_t);
-    const uint64_t index_row = 10;                   /* voxel index while a table is made: 6 to 8 bytes on surfaces */
+    const uint64_t index_row = 10; /* voxel index while a table is made: 6 to 8 bytes on surfaces */
     const uint64_t chunk = esi_chunk_bytes(budget);
     uint64_t kept = (uint64_t)rows_per_level[0] * (uint64_t)c->latent_channels * word, peak = 0;
 
@@ -332,10 +344,10 @@ uint64_t esi_sparse_decoder_memory_plan(const esi_sparse_decoder_config *c, cons
         }
         const uint64_t M = (uint64_t)rows_per_level[level + 1], y = M * (uint64_t)c->channels[level + 1] * word;
         const uint64_t children = M * 5 * sizeof(int32_t);
-        peak = ESI_MAX(peak, kept + children + N * table_row + 2 * x + y + chunk);                  /* first convolution */
-        peak = ESI_MAX(peak, kept + children + x + y + M * (2 * table_row + index_row));            /* the children's table */
-        peak = ESI_MAX(peak, kept + children + x + 2 * y + M * table_row);                          /* second convolution */
-        peak = ESI_MAX(peak, kept + children + x + y + M * (table_row + sizeof(int32_t)));          /* skip connection */
+        peak = ESI_MAX(peak, kept + children + N * table_row + 2 * x + y + chunk);         /* first convolution */
+        peak = ESI_MAX(peak, kept + children + x + y + M * (2 * table_row + index_row));   /* the children's table */
+        peak = ESI_MAX(peak, kept + children + x + 2 * y + M * table_row);                 /* second convolution */
+        peak = ESI_MAX(peak, kept + children + x + y + M * (table_row + sizeof(int32_t))); /* skip connection */
     }
-    return peak + chunk;                             /* kernels' panels and small things */
+    return peak + chunk; /* kernels' panels and small things */
 }

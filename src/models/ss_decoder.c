@@ -6,16 +6,20 @@
  */
 #include "models/decoder_config.h"
 
-#define NORM_EPS    1e-5f
-#define TAPS        27
-#define FINE_CELLS  8                 /* cells of the finer volume per cell */
-#define GROUPS      32
+#define NORM_EPS     1e-5f
+#define TAPS         27
+#define FINE_CELLS   8 /* cells of the finer volume per cell */
+#define GROUPS       32
 #define MAX_CHANNELS 16384
 #define MAX_BLOCKS   256
 #define MAX_SIDE     1024
 
-typedef struct dense_conv { esi_tensor weight, bias; } dense_conv;      /* [Co, Ci * 27], [1, Co] */
-typedef struct volume_norm { esi_tensor weight, bias; } volume_norm;
+typedef struct dense_conv {
+    esi_tensor weight, bias;
+} dense_conv; /* [Co, Ci * 27], [1, Co] */
+typedef struct volume_norm {
+    esi_tensor weight, bias;
+} volume_norm;
 
 typedef struct res_block {
     volume_norm norm1, norm2;
@@ -26,12 +30,12 @@ struct esi_ss_decoder {
     espalier_allocator allocator;
     esi_weights *weights;
     int levels, channels[ESI_MAX_LEVELS];
-    int res_blocks, middle_blocks;     /* per level; in the middle */
+    int res_blocks, middle_blocks; /* per level; in the middle */
     int latent_channels, out_channels;
-    bool group_norm;                   /* of the output layer only: residual blocks always use layer norm */
+    bool group_norm; /* of the output layer only: residual blocks always use layer norm */
     dense_conv input, up[ESI_MAX_LEVELS], output;
     volume_norm output_norm;
-    res_block *blocks;                 /* the middle's, then each level's */
+    res_block *blocks; /* the middle's, then each level's */
     size_t n_blocks;
 };
 
@@ -58,7 +62,8 @@ static espalier_status config_from_json(espalier_context *ctx, esi_ss_decoder *m
     if (st != ESPALIER_OK) return st;
     const esi_json *norm_type = esi_json_get(s.args, "norm_type");
     if (norm_type && (!esi_json_string(norm_type, &norm) || (strcmp(norm, "layer") != 0 && strcmp(norm, "group") != 0)))
-        return esi_fail(ctx, ESPALIER_ERR_MODEL, "%s: config: args.norm_type is wrong, expected layer or group", esi_weight_file_path(file));
+        return esi_fail(ctx, ESPALIER_ERR_MODEL, "%s: config: args.norm_type is wrong, expected layer or group",
+                        esi_weight_file_path(file));
     m->group_norm = strcmp(norm, "group") == 0;
     return ESPALIER_OK;
 }
@@ -71,7 +76,8 @@ static espalier_status config_from_shapes(espalier_context *ctx, esi_ss_decoder 
     int64_t input = esi_file_count(file, "input_layer.weight");
     int at = 0;
 
-    if (width < 1 || width > MAX_CHANNELS || input % (width * TAPS) != 0 || input / (width * TAPS) > MAX_CHANNELS || out < 1 || out > MAX_CHANNELS)
+    if (width < 1 || width > MAX_CHANNELS || input % (width * TAPS) != 0 || input / (width * TAPS) > MAX_CHANNELS || out < 1 ||
+        out > MAX_CHANNELS)
         return esi_fail(ctx, ESPALIER_ERR_MODEL, "%s: not a structure decoder: input_layer or out_layer is missing or misshapen", path);
     m->latent_channels = (int)(input / (width * TAPS));
     m->out_channels = (int)out;
@@ -121,12 +127,13 @@ static espalier_status open_tensors(espalier_context *ctx, esi_ss_decoder *m)
 {
     esi_weights *w = m->weights;
     res_block *next = m->blocks;
-    int at = 0;                        /* place in the flat list "blocks" */
+    int at = 0; /* place in the flat list "blocks" */
     espalier_status st = open_conv(ctx, w, &m->input, m->latent_channels, m->channels[0], "", "input_layer");
 
     for (int i = 0; st == ESPALIER_OK && i < m->middle_blocks; i++) st = open_res_block(ctx, w, next++, m->channels[0], "middle_block", i);
     for (int level = 0; st == ESPALIER_OK && level < m->levels; level++) {
-        for (int i = 0; st == ESPALIER_OK && i < m->res_blocks; i++) st = open_res_block(ctx, w, next++, m->channels[level], "blocks", at++);
+        for (int i = 0; st == ESPALIER_OK && i < m->res_blocks; i++)
+            st = open_res_block(ctx, w, next++, m->channels[level], "blocks", at++);
         if (st != ESPALIER_OK || level == m->levels - 1) break;
         char *prefix = esi_format(ctx, "blocks.%d.", at++);
         if (prefix == NULL) return ESPALIER_ERR_RESOURCE;
@@ -168,8 +175,10 @@ espalier_status esi_ss_decoder_open(espalier_context *ctx, esi_ss_decoder **out,
     memset(m->blocks, 0, (m->n_blocks + 1) * sizeof *m->blocks);
     st = open_tensors(ctx, m);
 done:
-    if (st == ESPALIER_OK) *out = m;
-    else esi_ss_decoder_free(ctx, m);
+    if (st == ESPALIER_OK)
+        *out = m;
+    else
+        esi_ss_decoder_free(ctx, m);
     return st;
 }
 
@@ -182,17 +191,23 @@ void esi_ss_decoder_free(espalier_context *ctx, esi_ss_decoder *m)
     esi_raw_free(&allocator, m, sizeof *m);
 }
 
-esi_weights *esi_ss_decoder_weights(esi_ss_decoder *m) { return m->weights; }
+esi_weights *esi_ss_decoder_weights(esi_ss_decoder *m)
+{
+    return m->weights;
+}
 
-int esi_ss_decoder_upscale(const esi_ss_decoder *m) { return 1 << (m->levels - 1); }
+int esi_ss_decoder_upscale(const esi_ss_decoder *m)
+{
+    return 1 << (m->levels - 1);
+}
 
 /* -------------------------------------------------------------------- forward */
 
 /* A volume on its way: R^3 rows and the neighbour table of that side. */
 typedef struct volume {
     int64_t R;
-    esi_tensor feats;                  /* [R^3, C] */
-    esi_tensor table;                  /* [R^3, 27] */
+    esi_tensor feats; /* [R^3, C] */
+    esi_tensor table; /* [R^3, 27] */
 } volume;
 
 static espalier_status make_table(espalier_context *ctx, volume *v)
@@ -205,7 +220,8 @@ static espalier_status make_table(espalier_context *ctx, volume *v)
     return st;
 }
 
-static espalier_status run_conv(espalier_context *ctx, const dense_conv *conv, esi_tensor y, esi_tensor x, esi_tensor table, esi_tensor residual)
+static espalier_status run_conv(espalier_context *ctx, const dense_conv *conv, esi_tensor y, esi_tensor x, esi_tensor table,
+                                esi_tensor residual)
 {
     const esi_epilogue epilogue = {.bias = conv->bias, .residual = residual};
     return esi_conv(ctx, y, x, table, conv->weight, ESI_CONV_CHANNEL_MAJOR, &epilogue);
@@ -220,7 +236,7 @@ static esi_norm_args norm_silu(const volume_norm *norm)
 static espalier_status res_block_forward(espalier_context *ctx, const res_block *b, volume *v)
 {
     const esi_norm_args norm1 = norm_silu(&b->norm1), norm2 = norm_silu(&b->norm2);
-    esi_tensor x = v->feats, t = {0}, h = {0};       /* all [R^3, C] */
+    esi_tensor x = v->feats, t = {0}, h = {0}; /* all [R^3, C] */
     espalier_status st = esi_check_cancel(ctx);
     if (st != ESPALIER_OK) return st;
 
@@ -308,7 +324,7 @@ espalier_status esi_ss_decoder_forward(espalier_context *ctx, const esi_ss_decod
     const res_block *block = m->blocks;
     esi_scope scope = esi_scope_begin(ctx);
     volume v = {.R = R};
-    int at = 0;                        /* place in the flat list "blocks" */
+    int at = 0; /* place in the flat list "blocks" */
     espalier_status st;
 
     *logits = (esi_tensor){0};
@@ -344,8 +360,10 @@ espalier_status esi_ss_decoder_forward(espalier_context *ctx, const esi_ss_decod
     if (st != ESPALIER_OK) goto done;
     esi_tap(ctx, *logits, "logits");
 done:
-    if (st == ESPALIER_OK) esi_tensor_keep(ctx, *logits);
-    else esi_tensor_free(ctx, logits);
+    if (st == ESPALIER_OK)
+        esi_tensor_keep(ctx, *logits);
+    else
+        esi_tensor_free(ctx, logits);
     esi_scope_end(ctx, scope);
     return st;
 }

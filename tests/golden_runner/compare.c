@@ -18,26 +18,38 @@ typedef struct comparison {
 static double value_at(const void *data, esi_file_dtype dtype, int64_t i)
 {
     switch (dtype) {
-    case ESI_FILE_F32: return (double)((const float *)data)[i];
-    case ESI_FILE_F64: return ((const double *)data)[i];
-    case ESI_FILE_I32: return (double)((const int32_t *)data)[i];
-    case ESI_FILE_U32: return (double)((const uint32_t *)data)[i];
-    case ESI_FILE_U8: return (double)((const uint8_t *)data)[i];
-    default: return (double)NAN;
+    case ESI_FILE_F32:
+        return (double)((const float *)data)[i];
+    case ESI_FILE_F64:
+        return ((const double *)data)[i];
+    case ESI_FILE_I32:
+        return (double)((const int32_t *)data)[i];
+    case ESI_FILE_U32:
+        return (double)((const uint32_t *)data)[i];
+    case ESI_FILE_U8:
+        return (double)((const uint8_t *)data)[i];
+    default:
+        return (double)NAN;
     }
 }
 
-static double a_at(const comparison *m, int64_t i) { return value_at(m->a, m->a_dtype, i); }
-static double b_at(const comparison *m, int64_t i) { return value_at(m->b, m->b_dtype, i); }
+static double a_at(const comparison *m, int64_t i)
+{
+    return value_at(m->a, m->a_dtype, i);
+}
+static double b_at(const comparison *m, int64_t i)
+{
+    return value_at(m->b, m->b_dtype, i);
+}
 
 static void measure(comparison *m)
 {
     for (int64_t i = 0; i < m->count; i++) {
         double a = a_at(m, i), b = b_at(m, i);
-        double d = a == b ? 0.0 : fabs(a - b);       /* equal infinities differ by nothing */
+        double d = a == b ? 0.0 : fabs(a - b); /* equal infinities differ by nothing */
         m->diff2 += d * d;
         m->norm2 += b * b;
-        if (!(d <= m->max_abs)) m->max_abs = d;      /* a NaN stays */
+        if (!(d <= m->max_abs)) m->max_abs = d; /* a NaN stays */
     }
 }
 

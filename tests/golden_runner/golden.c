@@ -62,7 +62,10 @@ int64_t golden_shape_count(golden_shape shape)
 
 /* ------------------------------------------------------------------ config */
 
-const char *golden_path(golden_case *c, const char *relative) { return golden_name(c, "%s/%s", c->dir, relative); }
+const char *golden_path(golden_case *c, const char *relative)
+{
+    return golden_name(c, "%s/%s", c->dir, relative);
+}
 
 const char *golden_sibling(golden_case *c, const char *role)
 {
@@ -185,7 +188,10 @@ void golden_case_close(golden_case *c)
 
 /* ----------------------------------------------------------------- tensors */
 
-static bool begins_with(const char *text, const char *prefix) { return strncmp(text, prefix, strlen(prefix)) == 0; }
+static bool begins_with(const char *text, const char *prefix)
+{
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
 
 static const esi_file_tensor *find_tensor(const golden_case *c, const char *name, const esi_weight_file **file)
 {
@@ -336,8 +342,7 @@ espalier_status golden_weight_file(golden_case *c, esi_weight_file **out, const 
         esi_text_append_json_string(c->ctx, &header, t->name + skip);
         esi_text_append(c->ctx, &header, ":{\"dtype\":\"%s\",\"shape\":[", esi_file_dtype_name(t->dtype));
         for (int d = 0; d < t->rank; d++) esi_text_append(c->ctx, &header, d ? ",%lld" : "%lld", (long long)t->shape[d]);
-        esi_text_append(c->ctx, &header, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)size,
-                        (unsigned long long)(size + t->size));
+        esi_text_append(c->ctx, &header, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)size, (unsigned long long)(size + t->size));
         size += t->size;
         separator = ",";
     }
@@ -380,10 +385,19 @@ void golden_add_result(golden_case *c, const char *output, double rel_l2, double
 static int dtype_class(esi_file_dtype dtype)
 {
     switch (dtype) {
-    case ESI_FILE_F64: case ESI_FILE_F32: case ESI_FILE_F16: case ESI_FILE_BF16: return 0;
-    case ESI_FILE_I64: case ESI_FILE_I32: case ESI_FILE_U32: return 1;
-    case ESI_FILE_U8: return 2;
-    default: return 3;
+    case ESI_FILE_F64:
+    case ESI_FILE_F32:
+    case ESI_FILE_F16:
+    case ESI_FILE_BF16:
+        return 0;
+    case ESI_FILE_I64:
+    case ESI_FILE_I32:
+    case ESI_FILE_U32:
+        return 1;
+    case ESI_FILE_U8:
+        return 2;
+    default:
+        return 3;
     }
 }
 
@@ -467,7 +481,8 @@ espalier_status golden_check_volume(golden_case *c, const char *name, esi_tensor
 {
     if (!golden_has(c, name)) return ESPALIER_OK;
     int64_t cells = R * R * R;
-    if (t.rows != cells) return esi_fail(c->ctx, ESPALIER_ERR_INTERNAL, "%s: %lld rows are no volume of side %lld", name, (long long)t.rows, (long long)R);
+    if (t.rows != cells)
+        return esi_fail(c->ctx, ESPALIER_ERR_INTERNAL, "%s: %lld rows are no volume of side %lld", name, (long long)t.rows, (long long)R);
     float *rows = golden_alloc(c, (size_t)(cells * t.cols), sizeof *rows);
     float *volume = golden_alloc(c, (size_t)(cells * t.cols), sizeof *volume);
     espalier_status st = esi_tensor_read(c->ctx, t, rows);
@@ -502,7 +517,8 @@ void golden_case_finish(golden_case *c)
         for (size_t k = 0; !judged && k < c->n_results; k++) judged = strcmp(c->results[k].output, name) == 0;
         if (judged) continue;
         bool skip = esi_json_get(golden_tolerance(c, name), "skip") != NULL;
-        golden_add_result(c, name, (double)NAN, (double)NAN, skip ? GOLDEN_SKIP : GOLDEN_FAIL, skip ? NULL : "never checked by the code of this kind");
+        golden_add_result(c, name, (double)NAN, (double)NAN, skip ? GOLDEN_SKIP : GOLDEN_FAIL,
+                          skip ? NULL : "never checked by the code of this kind");
     }
 }
 
@@ -514,7 +530,7 @@ static void record_tap(void *user, espalier_context *ctx, const char *name, cons
     if (t->dtype == ESI_I32) return;
     golden_tap *tap = golden_alloc(c, 1, sizeof *tap);
     float *data = golden_alloc(c, (size_t)t->rows * (size_t)t->cols, sizeof *data);
-    if (esi_tensor_read(ctx, *t, data) != ESPALIER_OK) return;       /* the error stays pending in the context */
+    if (esi_tensor_read(ctx, *t, data) != ESPALIER_OK) return; /* the error stays pending in the context */
     *tap = (golden_tap){.name = golden_name(c, "%s", name), .rows = t->rows, .cols = t->cols, .data = data};
     golden_tap **last = &c->taps;
     while (*last) last = &(*last)->next;
@@ -553,7 +569,10 @@ void golden_check_taps(golden_case *c, const char *prefix)
 golden_kind_fn golden_find_kind(const char *kind)
 {
 #define GOLDEN_ENTRY(text, fn) {text, fn},
-    static const struct { const char *kind; golden_kind_fn function; } table[] = {GOLDEN_KINDS(GOLDEN_ENTRY)};
+    static const struct {
+        const char *kind;
+        golden_kind_fn function;
+    } table[] = {GOLDEN_KINDS(GOLDEN_ENTRY)};
 #undef GOLDEN_ENTRY
     for (size_t i = 0; i < ESI_COUNT(table); i++) {
         if (strcmp(table[i].kind, kind) == 0) return table[i].function;

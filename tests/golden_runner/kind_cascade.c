@@ -27,7 +27,8 @@ espalier_status golden_kind_cascade(golden_case *c)
         }
         st = esi_cascade_coords(c->ctx, &tokens, &resolution, &all, low, target, max_tokens);
         if (st != ESPALIER_OK) break;
-        if (esi_json_string(esi_json_get(run, "out"), &name)) golden_check(c, name, tokens.rows, ESI_FILE_I32, GOLDEN_SHAPE(tokens.count, 4));
+        if (esi_json_string(esi_json_get(run, "out"), &name))
+            golden_check(c, name, tokens.rows, ESI_FILE_I32, GOLDEN_SHAPE(tokens.count, 4));
         if (esi_json_int(esi_json_get(run, "out_resolution"), &expected))
             golden_expect_int(c, golden_name(c, "runs[%zu].out_resolution", i), resolution, expected);
         if (esi_json_int(esi_json_get(run, "num_tokens"), &expected))

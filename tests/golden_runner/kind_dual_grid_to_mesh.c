@@ -51,7 +51,8 @@ static espalier_status run_sub_case(golden_case *c, const char *name, const esi_
     if (st != ESPALIER_OK) goto done;
     golden_check(c, golden_name(c, "out.%s.vertices", name), vertices, ESI_FILE_F32, GOLDEN_SHAPE(g.count, 3));
     golden_check(c, golden_name(c, "out.%s.faces", name), faces, ESI_FILE_I32, GOLDEN_SHAPE(n_faces, 3));
-    if (esi_json_int(esi_json_get(parameters, "quads"), &quads)) golden_expect_int(c, golden_name(c, "cases.%s.quads", name), n_faces, 2 * quads);
+    if (esi_json_int(esi_json_get(parameters, "quads"), &quads))
+        golden_expect_int(c, golden_name(c, "cases.%s.quads", name), n_faces, 2 * quads);
 done:
     esi_free(c->ctx, vertices);
     esi_free(c->ctx, faces);

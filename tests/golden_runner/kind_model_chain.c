@@ -7,9 +7,9 @@
 #include "voxel/voxel.h"
 
 typedef struct chain {
-    const char *directory;             /* of the model */
-    esi_json *pipeline;                /* its pipeline.json */
-    esi_coords coords;                 /* latent voxels */
+    const char *directory; /* of the model */
+    esi_json *pipeline;    /* its pipeline.json */
+    esi_coords coords;     /* latent voxels */
     esi_lineage lineage;
 } chain;
 
@@ -30,7 +30,8 @@ static espalier_status open_role(golden_case *c, const chain *m, const char *rol
 static espalier_status denormalize(golden_case *c, const chain *m, const char *what, esi_tensor *out)
 {
     const char *key = golden_name(c, "args.%s_slat_normalization", what);
-    const esi_json *mean = esi_json_get(esi_json_path(m->pipeline, key), "mean"), *std = esi_json_get(esi_json_path(m->pipeline, key), "std");
+    const esi_json *mean = esi_json_get(esi_json_path(m->pipeline, key), "mean"),
+                   *std = esi_json_get(esi_json_path(m->pipeline, key), "std");
     esi_tensor latent = {0}, scale = {0}, shift = {0};
     espalier_status st = golden_tensor_f32(c, &latent, golden_name(c, "in.%s_latent_normalized", what));
     if (st != ESPALIER_OK) return st;

@@ -38,7 +38,8 @@ static void check_lineage(golden_case *c, const esi_lineage *lineage)
         const esi_lineage_level *level = &lineage->level[i];
         golden_check(c, golden_name(c, "out.level%d.coords", i), level->coords.rows, ESI_FILE_I32, GOLDEN_SHAPE(level->coords.count, 4));
         if (level->subdivision_logits)
-            golden_check(c, golden_name(c, "out.subs%d.logits", i), level->subdivision_logits, ESI_FILE_F32, GOLDEN_SHAPE(level->coords.count, 8));
+            golden_check(c, golden_name(c, "out.subs%d.logits", i), level->subdivision_logits, ESI_FILE_F32,
+                         GOLDEN_SHAPE(level->coords.count, 8));
     }
 }
 
@@ -182,7 +183,8 @@ espalier_status golden_kind_tex_decoder(golden_case *c)
     golden_taps_stop(c);
     if (st != ESPALIER_OK) goto done;
     golden_check_taps(c, "out.");
-    golden_check(c, "out.coords", lineage.level[levels - 1].coords.rows, ESI_FILE_I32, GOLDEN_SHAPE(lineage.level[levels - 1].coords.count, 4));
+    golden_check(c, "out.coords", lineage.level[levels - 1].coords.rows, ESI_FILE_I32,
+                 GOLDEN_SHAPE(lineage.level[levels - 1].coords.count, 4));
     if (!golden_has(c, "out.attrs")) goto done;
     float *attributes = golden_alloc(c, (size_t)(head.rows * head.cols), sizeof *attributes);
     st = esi_tensor_read(c->ctx, head, attributes);

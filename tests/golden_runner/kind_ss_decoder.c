@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * kind_ss_decoder.c: sparse-structure decoder: dense latent to occupancy logits and coordinates. `args_<variant>` in the config with weights
- * w.<variant>.* is a second network on the same latent.
+ * kind_ss_decoder.c: sparse-structure decoder: dense latent to occupancy logits and coordinates. `args_<variant>` in the config with
+ * weights w.<variant>.* is a second network on the same latent.
  */
 #include "kinds.h"
 #include "models/networks.h"

@@ -12,7 +12,7 @@
 
 typedef struct options {
     bool json, list, verbose, allow_uncovered;
-    long expect_cases;                  /* -1: any number */
+    long expect_cases; /* -1: any number */
     uint64_t memory_budget;
     espalier_runtime_options runtime;
     char **paths;
@@ -28,18 +28,17 @@ typedef struct totals {
     size_t cases, passed, failed, skipped, uncovered, failed_cases;
 } totals;
 
-static const char usage[] =
-    "usage: espalier-golden [options] CASE_OR_DIR...\n"
-    "Runs golden cases (folders with a config.json that has \"kind\") found at any depth.\n"
-    "  --json               results as one JSON document\n"
-    "  --list               only list the cases: kind, folder\n"
-    "  --cpu-level LEVEL    generic, generic-fma, avx2, avx512, neon (default: best)\n"
-    "  --threads N          compute threads (default: all cores)\n"
-    "  --device cpu         where to compute\n"
-    "  --mem-budget BYTES   memory budget of every case\n"
-    "  --allow-uncovered    a kind without code does not fail\n"
-    "  --expect-cases N     fail unless exactly N cases ran\n"
-    "  -v                   library messages on stderr\n";
+static const char usage[] = "usage: espalier-golden [options] CASE_OR_DIR...\n"
+                            "Runs golden cases (folders with a config.json that has \"kind\") found at any depth.\n"
+                            "  --json               results as one JSON document\n"
+                            "  --list               only list the cases: kind, folder\n"
+                            "  --cpu-level LEVEL    generic, generic-fma, avx2, avx512, neon (default: best)\n"
+                            "  --threads N          compute threads (default: all cores)\n"
+                            "  --device cpu         where to compute\n"
+                            "  --mem-budget BYTES   memory budget of every case\n"
+                            "  --allow-uncovered    a kind without code does not fail\n"
+                            "  --expect-cases N     fail unless exactly N cases ran\n"
+                            "  -v                   library messages on stderr\n";
 
 /* --------------------------------------------------------------- finding cases */
 
@@ -94,8 +93,10 @@ static espalier_status find_cases(espalier_context *ctx, case_list *list, const 
     }
     for (size_t i = 0; st == ESPALIER_OK && i < count; i++) {
         char *path = esi_path_join(ctx, dir, names[i]);
-        if (path == NULL) st = ESPALIER_ERR_RESOURCE;
-        else if (esi_path_is_dir(path)) st = find_cases(ctx, list, path, depth + 1);
+        if (path == NULL)
+            st = ESPALIER_ERR_RESOURCE;
+        else if (esi_path_is_dir(path))
+            st = find_cases(ctx, list, path, depth + 1);
         esi_free(ctx, path);
     }
 done:
@@ -105,12 +106,17 @@ done:
 
 /* ---------------------------------------------------------------------- output */
 
-static const char *verdict_name(golden_verdict v) { return v == GOLDEN_PASS ? "ok" : v == GOLDEN_SKIP ? "skip" : "FAIL"; }
+static const char *verdict_name(golden_verdict v)
+{
+    return v == GOLDEN_PASS ? "ok" : v == GOLDEN_SKIP ? "skip" : "FAIL";
+}
 
 static void print_number(double v)
 {
-    if (isnan(v)) printf(" %10s", "-");
-    else printf(" %10.3e", v);
+    if (isnan(v))
+        printf(" %10s", "-");
+    else
+        printf(" %10.3e", v);
 }
 
 static void print_plain(const golden_case *c)
@@ -186,14 +192,18 @@ static void run_case(espalier_runtime *runtime, espalier_context *ctx, const opt
 
     sum->cases++;
     if (st != ESPALIER_OK) {
-        golden_add_result(&c, "(open)", (double)NAN, (double)NAN, GOLDEN_FAIL, c.ctx ? espalier_error_message(c.ctx) : espalier_status_name(st));
+        golden_add_result(&c, "(open)", (double)NAN, (double)NAN, GOLDEN_FAIL,
+                          c.ctx ? espalier_error_message(c.ctx) : espalier_status_name(st));
     } else if (function) {
         run_kind(&c, o, function);
     }
     for (size_t i = 0; i < c.n_results; i++) {
-        if (c.results[i].verdict == GOLDEN_FAIL) failed++;
-        else if (c.results[i].verdict == GOLDEN_SKIP) sum->skipped++;
-        else sum->passed++;
+        if (c.results[i].verdict == GOLDEN_FAIL)
+            failed++;
+        else if (c.results[i].verdict == GOLDEN_SKIP)
+            sum->skipped++;
+        else
+            sum->passed++;
     }
     sum->failed += failed;
     if (failed) sum->failed_cases++;
@@ -201,9 +211,12 @@ static void run_case(espalier_runtime *runtime, espalier_context *ctx, const opt
         sum->uncovered++;
         if (!o->allow_uncovered) sum->failed++;
     }
-    if (o->json) append_json(ctx, json, &c, uncovered ? "not covered" : failed ? "FAIL" : "ok", esi_now() - start);
-    else if (uncovered) printf("%-28s NOT COVERED: kind %s has no code\n", c.name, c.kind);
-    else print_plain(&c);
+    if (o->json)
+        append_json(ctx, json, &c, uncovered ? "not covered" : failed ? "FAIL" : "ok", esi_now() - start);
+    else if (uncovered)
+        printf("%-28s NOT COVERED: kind %s has no code\n", c.name, c.kind);
+    else
+        print_plain(&c);
     fflush(stdout);
     golden_case_close(&c);
 }
@@ -261,15 +274,24 @@ static bool parse_options(options *o, int argc, char **argv)
     for (; i < argc && argv[i][0] == '-'; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : NULL;
         long n;
-        if (strcmp(argv[i], "--json") == 0) o->json = true;
-        else if (strcmp(argv[i], "--list") == 0) o->list = true;
-        else if (strcmp(argv[i], "-v") == 0) o->verbose = true;
-        else if (strcmp(argv[i], "--allow-uncovered") == 0) o->allow_uncovered = true;
-        else if (strcmp(argv[i], "--cpu-level") == 0 && value && espalier_cpu_level_parse(&o->runtime.cpu_level, value) == ESPALIER_OK) i++;
-        else if (strcmp(argv[i], "--device") == 0 && value && strcmp(value, "cpu") == 0) i++;
-        else if (strcmp(argv[i], "--threads") == 0 && parse_number(value, &n)) o->runtime.threads = (int32_t)n, i++;
-        else if (strcmp(argv[i], "--expect-cases") == 0 && parse_number(value, &n)) o->expect_cases = n, i++;
-        else if (strcmp(argv[i], "--mem-budget") == 0 && parse_number(value, &n)) o->memory_budget = (uint64_t)n, i++;
+        if (strcmp(argv[i], "--json") == 0)
+            o->json = true;
+        else if (strcmp(argv[i], "--list") == 0)
+            o->list = true;
+        else if (strcmp(argv[i], "-v") == 0)
+            o->verbose = true;
+        else if (strcmp(argv[i], "--allow-uncovered") == 0)
+            o->allow_uncovered = true;
+        else if (strcmp(argv[i], "--cpu-level") == 0 && value && espalier_cpu_level_parse(&o->runtime.cpu_level, value) == ESPALIER_OK)
+            i++;
+        else if (strcmp(argv[i], "--device") == 0 && value && strcmp(value, "cpu") == 0)
+            i++;
+        else if (strcmp(argv[i], "--threads") == 0 && parse_number(value, &n))
+            o->runtime.threads = (int32_t)n, i++;
+        else if (strcmp(argv[i], "--expect-cases") == 0 && parse_number(value, &n))
+            o->expect_cases = n, i++;
+        else if (strcmp(argv[i], "--mem-budget") == 0 && parse_number(value, &n))
+            o->memory_budget = (uint64_t)n, i++;
         else {
             fprintf(stderr, "espalier-golden: %s: unknown option or bad value\n", argv[i]);
             return false;
@@ -319,7 +341,8 @@ int main(int argc, char **argv)
             esi_json *config = NULL;
             const char *kind = "?";
             char *path = esi_path_join(ctx, list.dirs[i], "config.json");
-            if (path && esi_json_load(ctx, &config, path, ESPALIER_ERR_INPUT) == ESPALIER_OK) esi_json_string(esi_json_get(config, "kind"), &kind);
+            if (path && esi_json_load(ctx, &config, path, ESPALIER_ERR_INPUT) == ESPALIER_OK)
+                esi_json_string(esi_json_get(config, "kind"), &kind);
             printf("%-20s %s\n", kind, list.dirs[i]);
             esi_json_free(config);
             esi_free(ctx, path);

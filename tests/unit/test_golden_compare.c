@@ -86,8 +86,12 @@ static void test_rel_l2(void **state)
 static void test_nan_fails_everything(void **state)
 {
     (void)state;
-    static const char *const tolerances[] = {"{\"ulp\": 1e9}", "{\"max_abs\": 1e30}", "{\"max_rel\": 1e30}", "{\"rel_l2\": 1e30}",
-                                             "{\"allclose\": {\"rel\": 1e30, \"abs\": 1e30}}", "{\"exact\": true}"};
+    static const char *const tolerances[] = {"{\"ulp\": 1e9}",
+                                             "{\"max_abs\": 1e30}",
+                                             "{\"max_rel\": 1e30}",
+                                             "{\"rel_l2\": 1e30}",
+                                             "{\"allclose\": {\"rel\": 1e30, \"abs\": 1e30}}",
+                                             "{\"exact\": true}"};
     for (size_t i = 0; i < ESI_COUNT(tolerances); i++) FAILS(f32(tolerances[i], NAN, 1.0f));
     FAILS(f32("{\"zeros_exact\": true}", NAN, 0.0f));
 }
@@ -121,8 +125,8 @@ static void test_what_is_not_understood_fails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_elementwise_keywords), cmocka_unit_test(test_rel_l2),
-        cmocka_unit_test(test_nan_fails_everything), cmocka_unit_test(test_other_types),
+        cmocka_unit_test(test_elementwise_keywords),         cmocka_unit_test(test_rel_l2),
+        cmocka_unit_test(test_nan_fails_everything),         cmocka_unit_test(test_other_types),
         cmocka_unit_test(test_what_is_not_understood_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Structure, shape and texture decoders beyond the golden cases: results do not depend on chunks, budget or threads; hyper-parameters from
- * shapes equal those of the json; GGUF folding; damaged models and configs; decisions that leave nothing; the memory plan; failing allocations.
+ * shapes equal those of the json; GGUF folding; damaged models and configs; decisions that leave nothing; the memory plan; failing
+ * allocations.
  */
 #include "support.h"
 
@@ -104,8 +105,10 @@ static espalier_status open_sparse(job *j, esi_sparse_decoder **m, const char *s
     if (st != ESPALIER_OK) return st;
     snprintf(path, sizeof path, "%s.json", stem);
     if (with_config) st = esi_json_load(j->ctx, &config, path, ESPALIER_ERR_MODEL);
-    if (st == ESPALIER_OK) st = esi_sparse_decoder_open(j->ctx, m, file, config);
-    else esi_weight_file_free(file);
+    if (st == ESPALIER_OK)
+        st = esi_sparse_decoder_open(j->ctx, m, file, config);
+    else
+        esi_weight_file_free(file);
     esi_json_free(config);
     return st;
 }
@@ -114,9 +117,9 @@ static espalier_status open_sparse(job *j, esi_sparse_decoder **m, const char *s
 
 typedef struct decoded {
     int64_t rows;
-    float *shape, *tex;        /* [rows, 7], [rows, 6] */
-    int32_t *coords;           /* [rows, 4] */
-    float *logits;             /* of the last up block */
+    float *shape, *tex; /* [rows, 7], [rows, 6] */
+    int32_t *coords;    /* [rows, 4] */
+    float *logits;      /* of the last up block */
     int64_t parents;
     uint64_t peak;
 } decoded;
@@ -261,7 +264,7 @@ static void test_plan_bounds_the_peak(void **state)
     const uint64_t plan = esi_sparse_decoder_memory_plan(esi_sparse_decoder_get_config(m), rows, 0);
     print_message("%lld voxels: peak %llu, plan %llu\n", (long long)rows[4], (unsigned long long)peak, (unsigned long long)plan);
     assert_true(peak <= plan);
-    assert_true(plan - (64 << 20) <= peak + peak / 4);       /* the two chunk allowances are constant */
+    assert_true(plan - (64 << 20) <= peak + peak / 4); /* the two chunk allowances are constant */
     esi_scope_end(j.ctx, scope);
     esi_lineage_free(j.ctx, &lineage);
     esi_coords_free(j.ctx, &coords);
@@ -289,7 +292,8 @@ static void test_upsample_equals_whole_run(void **state)
         must(&j, esi_sparse_decoder_forward(j.ctx, m, NULL, &part, latent, &coords, k));
         assert_int_equal(part.levels, k + 1);
         assert_int_equal(part.level[k].coords.count, whole.level[k].coords.count);
-        assert_memory_equal(part.level[k].coords.rows, whole.level[k].coords.rows, sizeof(int32_t) * 4 * (size_t)part.level[k].coords.count);
+        assert_memory_equal(part.level[k].coords.rows, whole.level[k].coords.rows,
+                            sizeof(int32_t) * 4 * (size_t)part.level[k].coords.count);
         if (k > 0) assert_memory_equal(part.level[k].index, whole.level[k].index, sizeof(int32_t) * (size_t)part.level[k].coords.count);
     }
     must_fail(&j, esi_sparse_decoder_forward(j.ctx, m, &head, &part, latent, &coords, 3), ESPALIER_ERR_INTERNAL, "stop after 3");
@@ -430,11 +434,12 @@ static void test_structure_decoder_files(void **state)
     assert_int_equal(rows[0], 16 * 16 * 16);
     assert_int_equal(rows[1], rows[0]);
     assert_memory_equal(a, b, sizeof(float) * (size_t)rows[0]);
-    float *c = structure_logits(&j, MICRO "ss_dec_conv3d_16l8_micro_fp16.safetensors", MICRO "ss_dec_conv3d_16l8_micro_fp16.json", 5, &rows[2]);
-    float *d = structure_logits(&two, GOLDEN "gguf_ss_dec_f16/case.gguf", NULL, 5, &rows[3]);      /* [Co*Ci, 3, 3, 3], no json */
+    float *c =
+        structure_logits(&j, MICRO "ss_dec_conv3d_16l8_micro_fp16.safetensors", MICRO "ss_dec_conv3d_16l8_micro_fp16.json", 5, &rows[2]);
+    float *d = structure_logits(&two, GOLDEN "gguf_ss_dec_f16/case.gguf", NULL, 5, &rows[3]); /* [Co*Ci, 3, 3, 3], no json */
     assert_int_equal(rows[2], 20 * 20 * 20);
     assert_int_equal(rows[3], rows[2]);
-    double difference = 0.0, norm = 0.0;      /* the conversion rounded the F32 layers to F16 */
+    double difference = 0.0, norm = 0.0; /* the conversion rounded the F32 layers to F16 */
     for (int64_t i = 0; i < rows[2]; i++) {
         difference += ((double)c[i] - (double)d[i]) * ((double)c[i] - (double)d[i]);
         norm += (double)c[i] * (double)c[i];
@@ -528,7 +533,8 @@ static void expect_missing(job *j, const char *stem, const char *name, bool stru
     must(j, esi_weight_file_parse(j->ctx, &file, bytes, size, "damaged.safetensors"));
     snprintf(path, sizeof path, "%s.json", stem);
     must(j, esi_json_load(j->ctx, &config, path, ESPALIER_ERR_MODEL));
-    espalier_status st = structure ? esi_ss_decoder_open(j->ctx, &dense, file, config) : esi_sparse_decoder_open(j->ctx, &sparse, file, config);
+    espalier_status st =
+        structure ? esi_ss_decoder_open(j->ctx, &dense, file, config) : esi_sparse_decoder_open(j->ctx, &sparse, file, config);
     assert_true(sparse == NULL && dense == NULL);
     snprintf(quoted, sizeof quoted, "damaged.safetensors: tensor %s", name);
     must_fail(j, st, ESPALIER_ERR_MODEL, quoted);
@@ -539,11 +545,13 @@ static void expect_missing(job *j, const char *stem, const char *name, bool stru
 static void test_missing_tensors(void **state)
 {
     (void)state;
-    static const char *const sparse[] = {"from_latent.weight", "from_latent.bias", "output_layer.weight", "blocks.0.0.conv.weight",
-                                         "blocks.1.1.norm.bias", "blocks.1.1.mlp.0.weight", "blocks.1.1.mlp.2.bias", "blocks.2.1.norm1.weight",
-                                         "blocks.2.1.conv1.bias", "blocks.3.1.conv2.weight", "blocks.3.1.to_subdiv.weight"};
-    static const char *const dense[] = {"input_layer.weight", "middle_block.0.norm1.weight", "middle_block.0.conv2.bias", "blocks.0.conv1.weight",
-                                        "blocks.1.conv.weight", "blocks.4.norm2.bias", "out_layer.0.weight", "out_layer.2.bias"};
+    static const char *const sparse[] = {"from_latent.weight",      "from_latent.bias",           "output_layer.weight",
+                                         "blocks.0.0.conv.weight",  "blocks.1.1.norm.bias",       "blocks.1.1.mlp.0.weight",
+                                         "blocks.1.1.mlp.2.bias",   "blocks.2.1.norm1.weight",    "blocks.2.1.conv1.bias",
+                                         "blocks.3.1.conv2.weight", "blocks.3.1.to_subdiv.weight"};
+    static const char *const dense[] = {
+        "input_layer.weight",   "middle_block.0.norm1.weight", "middle_block.0.conv2.bias", "blocks.0.conv1.weight",
+        "blocks.1.conv.weight", "blocks.4.norm2.bias",         "out_layer.0.weight",        "out_layer.2.bias"};
     job j;
     job_open(&j, 1);
     for (size_t i = 0; i < ESI_COUNT(sparse); i++) expect_missing(&j, MODEL SHAPE, sparse[i], false);
@@ -551,7 +559,9 @@ static void test_missing_tensors(void **state)
     job_close(&j);
 }
 
-typedef struct edit { const char *from, *to, *message; } edit;
+typedef struct edit {
+    const char *from, *to, *message;
+} edit;
 
 /* Open with the json edited. */
 static void expect_refused(job *j, const char *stem, const edit *e, bool structure)
@@ -571,7 +581,8 @@ static void expect_refused(job *j, const char *stem, const edit *e, bool structu
     must(j, esi_json_parse(j->ctx, &config, text.data, text.len, "edited.json", ESPALIER_ERR_MODEL));
     snprintf(path, sizeof path, "%s.safetensors", stem);
     must(j, esi_weight_file_open(j->ctx, &file, path));
-    espalier_status st = structure ? esi_ss_decoder_open(j->ctx, &dense, file, config) : esi_sparse_decoder_open(j->ctx, &sparse, file, config);
+    espalier_status st =
+        structure ? esi_ss_decoder_open(j->ctx, &dense, file, config) : esi_sparse_decoder_open(j->ctx, &sparse, file, config);
     assert_true(sparse == NULL && dense == NULL);
     must_fail(j, st, ESPALIER_ERR_MODEL, e->message);
     esi_json_free(config);
