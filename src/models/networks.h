@@ -84,6 +84,9 @@ int esi_ss_decoder_upscale(const esi_ss_decoder *m);                 /* output c
 /* latent rows [R^3, 8] (n = (x*R + y)*R + z) -> logits [(R*up)^3, 1] in the same order. New tensor of the innermost scope. */
 espalier_status esi_ss_decoder_forward(espalier_context *ctx, const esi_ss_decoder *m, esi_tensor *logits, esi_tensor latent, int64_t R);
 
+/* Bytes that decoding a latent of side R needs at most, beyond the latent. */
+uint64_t esi_ss_decoder_memory_plan(const esi_ss_decoder *m, int64_t R);
+
 /* ------------------------------------------------- sparse U-Net decoders */
 
 typedef struct esi_sparse_decoder esi_sparse_decoder;

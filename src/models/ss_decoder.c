@@ -5,6 +5,7 @@
  * table of the dense grid, in fp32 on the stored weights.
  */
 #include "models/decoder_config.h"
+#include "models/matrix_bytes.h"
 
 #define NORM_EPS     1e-5f
 #define TAPS         27
@@ -199,6 +200,27 @@ esi_weights *esi_ss_decoder_weights(esi_ss_decoder *m)
 int esi_ss_decoder_upscale(const esi_ss_decoder *m)
 {
     return 1 << (m->levels - 1);
+}
+
+uint64_t esi_ss_decoder_memory_plan(const esi_ss_decoder *m, int64_t R)
+{
+    const uint64_t operations = (uint64_t)16 << 20; /* packed weights and accumulators inside the convolutions */
+    uint64_t peak = 0;
+
+    for (int level = 0; level < m->levels; level++, R *= 2) {
+        const int64_t cells = R * R * R;
+        const uint64_t x = esi_matrix_bytes(cells, m->channels[level]), table = esi_matrix_bytes(cells, TAPS);
+        peak = ESI_MAX(peak, table + 3 * x); /* residual block */
+        if (level == m->levels - 1) {
+            peak = ESI_MAX(peak, 2 * table + x); /* making the table; later the output */
+            break;
+        }
+        const uint64_t fine = esi_matrix_bytes(FINE_CELLS * cells, m->channels[level + 1]), index = esi_matrix_bytes(FINE_CELLS * cells, 1);
+        peak = ESI_MAX(peak, table + x + fine);
+        peak = ESI_MAX(peak, table + 2 * fine + 2 * index);
+        peak = ESI_MAX(peak, FINE_CELLS * 2 * table + 2 * fine + index);
+    }
+    return peak + operations;
 }
 
 /* -------------------------------------------------------------------- forward */

@@ -3,7 +3,7 @@
  * decode.c: latents -> voxels with dual-grid vertices, flags and materials -> raw triangle mesh (neural-flow.md 7.5, neural-voxel.md 4 and 7).
  */
 #include "pipeline/params.h"
-#include "pipeline/report.h"
+#include "pipeline/plan.h"
 #include "pipeline/stages.h"
 
 #include <stdio.h>
@@ -170,6 +170,7 @@ espalier_status espalier_decode(espalier_context *ctx, espalier_asset **out, con
     if (st == ESPALIER_OK) st = esi_asset_new(ctx, &a);
     if (st == ESPALIER_OK) st = decode_shape(ctx, a, model, shape, params);
     if (st == ESPALIER_OK) st = esi_progress(ctx, "decode", 1, pieces);
+    if (st == ESPALIER_OK) esi_plan_decode(ctx, params->report, model->shape_decoder, &a->lineage);
     if (st == ESPALIER_OK && texture) {
         st = decode_texture(ctx, a, model, texture, params);
         if (st == ESPALIER_OK) st = esi_progress(ctx, "decode", 2, pieces);

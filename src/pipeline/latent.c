@@ -3,7 +3,7 @@
  * latent.c: the structured latents. Shape: one pass, or the two passes of a cascade; texture: one pass conditioned on the shape (neural-flow.md 7.2-7.4).
  */
 #include "pipeline/params.h"
-#include "pipeline/report.h"
+#include "pipeline/plan.h"
 #include "pipeline/stages.h"
 
 #define C ESI_LATENT_CHANNELS
@@ -40,6 +40,7 @@ static espalier_status sample_rows(espalier_context *ctx, float **features, cons
     call->coords = coords->rows;
     call->rows = coords->count;
     call->channels = C;
+    esi_plan_flow(ctx, p->report, stage, esi_model_flow(model, call->role), call->rows, call->condition->rows);
     espalier_status st = call->condition->tokens ? ESPALIER_OK : esi_fail(ctx, ESPALIER_ERR_ARG, "the condition has no view at twice the base size");
     if (st == ESPALIER_OK) st = stages->sample(stages->user, ctx, model, call, x);
     if (st == ESPALIER_OK) st = esi_gate_finite(ctx, p->report, stage, x, (int64_t)count, p->force != 0);

@@ -229,6 +229,18 @@ esi_weights *esi_model_weights(const espalier_model *m, espalier_role role)
     return NULL;
 }
 
+const esi_flow *esi_model_flow(const espalier_model *model, espalier_role role)
+{
+    switch (role) {
+    case ESPALIER_ROLE_SS_FLOW: return model->ss_flow;
+    case ESPALIER_ROLE_SHAPE_FLOW_512: return model->shape_flow[0];
+    case ESPALIER_ROLE_SHAPE_FLOW_1024: return model->shape_flow[1];
+    case ESPALIER_ROLE_TEX_FLOW_512: return model->texture_flow[0];
+    case ESPALIER_ROLE_TEX_FLOW_1024: return model->texture_flow[1];
+    default: return NULL;
+    }
+}
+
 /* Does this pipeline use the role? */
 static bool role_needed(espalier_pipeline_type type, espalier_role role, bool with_texture)
 {

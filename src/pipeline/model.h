@@ -24,6 +24,8 @@ struct espalier_model {
 
 /* Named weights of a role, NULL when absent. */
 esi_weights *esi_model_weights(const espalier_model *model, espalier_role role);
+/* The flow model of a role, NULL when absent. */
+const esi_flow *esi_model_flow(const espalier_model *model, espalier_role role);
 /* Copy the error pending in `from` to `to` (several contexts take part in opening a model). */
 espalier_status esi_copy_error(espalier_context *to, const espalier_context *from, espalier_status status);
 

@@ -5,12 +5,10 @@
  */
 #include "base/context.h"
 #include "pipeline/params.h"
-#include "pipeline/report.h"
+#include "pipeline/plan.h"
 #include "pipeline/stages.h"
 
 #include <stdio.h>
-
-void esi_plan_latent(espalier_context *ctx, espalier_report *report, esi_stage stage, const esi_flow *flow, int64_t rows, int64_t condition);
 
 static void say(espalier_context *ctx, const char *stage, uint64_t bytes, const char *detail)
 {
@@ -24,15 +22,32 @@ static int64_t condition_rows(const espalier_model *model, int view)
     return 1 + c->registers + side * side;
 }
 
-void esi_plan_latent(espalier_context *ctx, espalier_report *report, esi_stage stage, const esi_flow *flow, int64_t rows, int64_t condition)
+/* Into the log and the report: the largest of what a stage consists of, above what is allocated already. */
+static void note(espalier_context *ctx, espalier_report *report, esi_stage stage, uint64_t bytes, const char *detail)
 {
-    char detail[96];
-    uint64_t bytes = esi_memory_left(ctx) == UINT64_MAX ? 0 : esi_memory_budget(ctx);
-    if (!flow) return;
-    bytes = esi_flow_memory_plan(esi_flow_get_config(flow), rows, condition, bytes);
-    snprintf(detail, sizeof detail, "%lld tokens, %lld of the picture", (long long)rows, (long long)condition);
+    bytes += espalier_context_memory_now(ctx);
     say(ctx, esi_stage_name(stage), bytes, detail);
     if (report) report->stage[stage].planned_bytes = ESI_MAX(report->stage[stage].planned_bytes, bytes);
+}
+
+void esi_plan_flow(espalier_context *ctx, espalier_report *report, esi_stage stage, const esi_flow *flow, int64_t rows, int64_t condition)
+{
+    char detail[96];
+    if (!flow) return;                         /* a test's stub */
+    const esi_flow_config *c = esi_flow_get_config(flow);
+    uint64_t host = (uint64_t)(rows * (c->in_channels + c->out_channels) + condition * c->cond_channels) * 2 * sizeof(float);
+    snprintf(detail, sizeof detail, "%lld tokens, %lld of the picture", (long long)rows, (long long)condition);
+    note(ctx, report, stage, esi_flow_memory_plan(c, rows, condition, esi_memory_budget(ctx)) + host, detail);
+}
+
+void esi_plan_decode(espalier_context *ctx, espalier_report *report, const esi_sparse_decoder *decoder, const esi_lineage *lineage)
+{
+    char detail[96];
+    int64_t rows[ESI_MAX_LEVELS];
+    if (!decoder) return;
+    for (int i = 0; i < lineage->levels; i++) rows[i] = lineage->level[i].coords.count;
+    snprintf(detail, sizeof detail, "%lld voxels", (long long)rows[lineage->levels - 1]);
+    note(ctx, report, ESI_STAGE_DECODE, esi_sparse_decoder_memory_plan(esi_sparse_decoder_get_config(decoder), rows, esi_memory_budget(ctx)), detail);
 }
 
 espalier_status espalier_memory_plan(espalier_context *ctx, const espalier_model *model, const espalier_generate_params *params,
@@ -41,17 +56,24 @@ espalier_status espalier_memory_plan(espalier_context *ctx, const espalier_model
     esi_route route;
     char detail[96];
     uint64_t largest = 0, bytes;
+    int64_t side;
 
     esi_clear_error(ctx);
     espalier_status st = espalier_model_require(ctx, model, params->pipeline, params->with_texture);
     if (st != ESPALIER_OK) return st;
     esi_route_of(&route, model, params->pipeline);
 
-    int64_t side = esi_structure_latent_side(model), cells = side * side * side;
-    bytes = esi_flow_memory_plan(esi_flow_get_config(model->ss_flow), cells, condition_rows(model, 0), esi_memory_budget(ctx));
-    snprintf(detail, sizeof detail, "%lld cells, %lld tokens of the picture", (long long)cells, (long long)condition_rows(model, 0));
-    say(ctx, "structure", bytes, detail);
-    if (params->report) params->report->stage[ESI_STAGE_STRUCTURE].planned_bytes = bytes;
+    side = (int64_t)model->settings.image_size << route.last;
+    bytes = esi_dinov3_memory_plan(esi_dinov3_get_config(model->encoder), side, side, esi_memory_budget(ctx));
+    snprintf(detail, sizeof detail, "picture at %lld", (long long)side);
+    note(ctx, params->report, ESI_STAGE_CONDITION, bytes, detail);
+    largest = bytes;
+
+    side = esi_structure_latent_side(model);
+    snprintf(detail, sizeof detail, "%lld cells, %lld tokens of the picture", (long long)(side * side * side), (long long)condition_rows(model, 0));
+    bytes = esi_flow_memory_plan(esi_flow_get_config(model->ss_flow), side * side * side, condition_rows(model, 0), esi_memory_budget(ctx));
+    bytes = ESI_MAX(bytes, esi_ss_decoder_memory_plan(model->ss_decoder, side));
+    note(ctx, params->report, ESI_STAGE_STRUCTURE, bytes, detail);
     largest = ESI_MAX(largest, bytes);
     esi_log(ctx, ESPALIER_LOG_INFO, "memory plan: shape, texture and decode depend on the picture; told when its tokens are counted");
     if (largest_bytes) *largest_bytes = largest;

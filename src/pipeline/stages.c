@@ -47,18 +47,6 @@ static espalier_status image_condition(void *user, espalier_context *ctx, const 
 
 /* ------------------------------------------------------------- sampling */
 
-static const esi_flow *flow_of_role(const espalier_model *model, espalier_role role)
-{
-    switch (role) {
-    case ESPALIER_ROLE_SS_FLOW: return model->ss_flow;
-    case ESPALIER_ROLE_SHAPE_FLOW_512: return model->shape_flow[0];
-    case ESPALIER_ROLE_SHAPE_FLOW_1024: return model->shape_flow[1];
-    case ESPALIER_ROLE_TEX_FLOW_512: return model->texture_flow[0];
-    case ESPALIER_ROLE_TEX_FLOW_1024: return model->texture_flow[1];
-    default: return NULL;
-    }
-}
-
 typedef struct sampling {
     const esi_sample_call *call;
     esi_flow_run *run;
@@ -90,7 +78,7 @@ static esi_sampler_params sampler_params(const espalier_sampler *s)
 static espalier_status sample(void *user, espalier_context *ctx, const espalier_model *model, const esi_sample_call *call, float *x)
 {
     (void)user;
-    const esi_flow *flow = flow_of_role(model, call->role);
+    const esi_flow *flow = esi_model_flow(model, call->role);
     const esi_condition_view *c = call->condition;
     esi_sampler_params params = sampler_params(call->sampler);
     sampling s = {.call = call};
