@@ -29,8 +29,8 @@ static espalier_status check_finite(espalier_context *ctx, const char *name, esp
     return ESPALIER_OK;
 }
 
-static espalier_status check_coords(espalier_context *ctx, const char *name, espalier_status status, const char *what, const int32_t *coords,
-                                    int64_t rows, int64_t limit)
+static espalier_status check_coords(espalier_context *ctx, const char *name, espalier_status status, const char *what,
+                                    const int32_t *coords, int64_t rows, int64_t limit)
 {
     for (int64_t n = 0; coords && n < rows; n++) {
         const int32_t *c = coords + 4 * n;
@@ -55,7 +55,8 @@ static espalier_status check_faces(espalier_context *ctx, const esi_asset *a, co
     return ESPALIER_OK;
 }
 
-static espalier_status check_level(espalier_context *ctx, const esi_asset_level *level, int number, const char *name, espalier_status status)
+static espalier_status check_level(espalier_context *ctx, const esi_asset_level *level, int number, const char *name,
+                                   espalier_status status)
 {
     char what[48];
     espalier_status st = check_count(ctx, name, status, "rows of a coarser level", level->count);
@@ -83,7 +84,8 @@ espalier_status esi_asset_check(espalier_context *ctx, const esi_asset *a, const
     if (st == ESPALIER_OK) st = check_count(ctx, name, status, "voxels", a->n_voxels);
     if (st != ESPALIER_OK) return st;
     if (a->n_voxels > 0 && (a->resolution < 1 || a->resolution > ESI_ASSET_MAX_RESOLUTION)) {
-        return esi_fail(ctx, status, "%s: resolution %lld is not between 1 and %d", name, (long long)a->resolution, ESI_ASSET_MAX_RESOLUTION);
+        return esi_fail(ctx, status, "%s: resolution %lld is not between 1 and %d", name, (long long)a->resolution,
+                        ESI_ASSET_MAX_RESOLUTION);
     }
     if (a->n_levels < 0 || a->n_levels > ESI_ASSET_MAX_LEVELS) return esi_fail(ctx, status, "%s: %d levels", name, (int)a->n_levels);
 

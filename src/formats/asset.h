@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * asset.h: a raw generated object as plain arrays: what GLB and dumps are written from and read into. Knows neither networks nor voxel code; the
- * pipeline fills it.
+ * asset.h: a raw generated object as plain arrays: what GLB and dumps are written from and read into. Knows neither networks nor voxel
+ * code; the pipeline fills it.
  *
- * Space: the cube [-0.5, 0.5]^3 in TRELLIS axes (z up); voxel (x, y, z) is centred at -0.5 + (i + 0.5) / resolution. In a raw mesh vertex i belongs to
- * voxel row i, so n_vertices == n_voxels; files of other tools need not keep that. Colours are sRGB-encoded, as the networks give them.
+ * Space: the cube [-0.5, 0.5]^3 in TRELLIS axes (z up); voxel (x, y, z) is centred at -0.5 + (i + 0.5) / resolution. In a raw mesh vertex
+ * i belongs to voxel row i, so n_vertices == n_voxels; files of other tools need not keep that. Colours are sRGB-encoded, as the networks
+ * give them.
  */
 #ifndef ESI_ASSET_H
 #define ESI_ASSET_H
@@ -28,7 +29,7 @@ typedef struct esi_asset {
     const float *vertices;                       /* [n_vertices][3] */
     const int32_t *faces;                        /* [n_faces][3] */
     const int32_t *coords;                       /* [n_voxels][4] batch, x, y, z */
-    const float *attrs;                          /* [n_voxels][6] base colour RGB, metallic, roughness, alpha; 0.5 * head + 0.5, not clamped */
+    const float *attrs;                          /* [n_voxels][6] base colour RGB, metallic, roughness, alpha; not clamped */
     const float *local;                          /* [n_voxels][3] dual vertex relative to its cell, in cells */
     const float *intersect_logits;               /* [n_voxels][3] quad on axis a exists where > 0 */
     const float *split_weight;                   /* [n_voxels] */

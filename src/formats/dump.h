@@ -31,8 +31,8 @@ typedef struct esi_dump {
     int n_blocks;
 } esi_dump;
 
-/* ERR_INPUT when the file is missing, damaged, over the context's limits or holds impossible values; the message names file and fact. A dump without
- * intersect_logits cannot be repaired by margin: the caller says so. */
+/* ERR_INPUT when the file is missing, damaged, over the context's limits or holds impossible values; the message names file and fact. A
+ * dump without intersect_logits cannot be repaired by margin: the caller says so. */
 espalier_status esi_dump_read(espalier_context *ctx, esi_dump *out, const char *path);
 /* The same over memory; `name` for messages. */
 espalier_status esi_dump_parse(espalier_context *ctx, esi_dump *out, const void *bytes, uint64_t size, const char *name);

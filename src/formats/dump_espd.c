@@ -6,8 +6,8 @@
  *   subdivision.<i>.coords I32 [n,4]   subdivision.<i>.logits F32 [n,8]      i = 0 (coarsest) ...
  *   vertices F32 [M,3]   faces I32 [F,3]
  *
- * with the metadata format "espd", format_version, resolution, seed, pipeline, generator, arithmetic, color_space and extra.<key>. Anything but
- * coords may be absent. Numbers are what the networks gave, unclamped.
+ * with the metadata format "espd", format_version, resolution, seed, pipeline, generator, arithmetic, color_space and extra.<key>.
+ * Anything but coords may be absent. Numbers are what the networks gave, unclamped.
  */
 #include "formats/dump_internal.h"
 
@@ -57,8 +57,9 @@ static size_t list_entries(esi_safetensors_entry *entries, char (*names)[2][40],
 static const char **list_metadata(espalier_context *ctx, esi_arena *arena, const esi_asset *a)
 {
     char resolution[24], seed[24], arithmetic[24];
-    const char *fixed[] = {"format", "espd", "format_version", FORMAT_VERSION, "generator", esi_asset_generator(a), "arithmetic", arithmetic,
-                           "color_space", "srgb", "resolution", resolution, "seed", seed, "pipeline", a->pipeline_type};
+    const char *fixed[] = {"format",     "espd",     "format_version", FORMAT_VERSION,  "generator",  esi_asset_generator(a),
+                           "arithmetic", arithmetic, "color_space",    "srgb",          "resolution", resolution,
+                           "seed",       seed,       "pipeline",       a->pipeline_type};
     const size_t n_fixed = ESI_COUNT(fixed) - (a->pipeline_type ? 0 : 2);
     size_t n_extras = 0, n = 0;
     const char **out;
@@ -121,8 +122,8 @@ static espalier_status as_input(espalier_status st)
 }
 
 /* Find a tensor of `columns` columns (0: rank 1). *rows < 0: any number, stored there; else it must agree. Absent: *t = NULL. */
-static espalier_status find_tensor(const espd_reader *r, const esi_file_tensor **t, const char *tensor, esi_file_dtype dtype, int64_t columns,
-                                   int64_t *rows)
+static espalier_status find_tensor(const espd_reader *r, const esi_file_tensor **t, const char *tensor, esi_file_dtype dtype,
+                                   int64_t columns, int64_t *rows)
 {
     const int rank = columns > 0 ? 2 : 1;
     const esi_file_tensor *found = esi_weight_file_find(r->file, tensor);

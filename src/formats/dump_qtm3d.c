@@ -6,7 +6,8 @@
  *   JSON: {"generator", "formatVersion": 1, "meta": {...}, "arrays": {name: {"dtype", "shape", "offset", "byteLength"}}}
  *   arrays: positions f32 [N,3], indices u32 [M,3]; voxel_coords u16|u32 [L,3] with voxel_attrs u8 [L,6]; vertex_colors u8 [N,4]
  *
- * Without "colorSpace": "srgb" in meta that program takes the attributes for linear light and encodes them a second time, so ours are stamped.
+ * Without "colorSpace": "srgb" in meta that program takes the attributes for linear light and encodes them a second time, so ours are
+ * stamped.
  */
 #include "formats/dump_internal.h"
 
@@ -177,7 +178,8 @@ static espalier_status find_array(const qtm3d_reader *r, in_array *out, const ch
     *out = (in_array){0};
     if (!entry) return ESPALIER_OK;
     if (!esi_json_string(esi_json_get(entry, "dtype"), &dtype) || (strcmp(dtype, type) != 0 && (!other || strcmp(dtype, other) != 0))) {
-        return esi_fail(r->ctx, ESPALIER_ERR_INPUT, "%s: array '%s' has type '%.20s', wanted is %s", r->name, array, dtype ? dtype : "", type);
+        return esi_fail(r->ctx, ESPALIER_ERR_INPUT, "%s: array '%s' has type '%.20s', wanted is %s", r->name, array, dtype ? dtype : "",
+                        type);
     }
     for (size_t i = 0; i < ESI_COUNT(types); i++) {
         if (strcmp(types[i].name, dtype) == 0) out->item = types[i].bytes;
@@ -304,7 +306,8 @@ espalier_status esi_qtm3d_parse(espalier_context *ctx, esi_dump *out, const uint
                         (unsigned long)esi_load_u32le(bytes + 8));
     }
     json = esi_load_u32le(bytes + 12);
-    if (json > size - HEADER) return esi_fail(ctx, ESPALIER_ERR_INPUT, "%s: the JSON of %llu bytes is cut off", name, (unsigned long long)json);
+    if (json > size - HEADER)
+        return esi_fail(ctx, ESPALIER_ERR_INPUT, "%s: the JSON of %llu bytes is cut off", name, (unsigned long long)json);
     st = esi_json_parse(ctx, &root, bytes + HEADER, (size_t)json, name, ESPALIER_ERR_INPUT);
     if (st != ESPALIER_OK) return st;
     start = ESI_MIN(pad16(HEADER + json), size);

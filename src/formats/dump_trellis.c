@@ -4,8 +4,8 @@
  *
  *   i32 V, F, M, resolution;  f32 vertices[3V];  i32 faces[3F];  i32 voxels[3M];  f32 attributes[6M]
  *
- * Attributes are base colour RGB, metallic, roughness, alpha in 0..1, not converted in any way; without texture M = 0. Having no magic, a file is
- * believed only if its length is exactly what the four counts demand.
+ * Attributes are base colour RGB, metallic, roughness, alpha in 0..1, not converted in any way; without texture M = 0. Having no magic, a
+ * file is believed only if its length is exactly what the four counts demand.
  */
 #include "formats/dump_internal.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * glb.c: binary glTF 2.0 (Khronos glTF-2.0 specification, section 4 "GLB File Format Specification"), core only. One buffer: indices, positions,
- * colours. The file is streamed: besides the table from old to new vertex numbers nothing of its size is held in memory.
+ * glb.c: binary glTF 2.0 (Khronos glTF-2.0 specification, section 4 "GLB File Format Specification"), core only. One buffer: indices,
+ * positions, colours. The file is streamed: besides the table from old to new vertex numbers nothing of its size is held in memory.
  */
 #include "formats/glb.h"
 
@@ -346,8 +346,8 @@ espalier_status esi_glb_write(espalier_context *ctx, const esi_asset *asset, con
     binary = esi_glb_binary_size((uint64_t)g.n_used, (uint64_t)asset->n_faces, asset->attrs != NULL);
     total = HEADER_BYTES + json.len + binary;
     if (total > UINT32_MAX) {
-        st = esi_fail(ctx, ESPALIER_ERR_RESOURCE, "%s: the mesh needs %llu bytes, a GLB holds 4 GiB; use a lower resolution or a dump", path,
-                      (unsigned long long)total);
+        st = esi_fail(ctx, ESPALIER_ERR_RESOURCE, "%s: the mesh needs %llu bytes, a GLB holds 4 GiB; use a lower resolution or a dump",
+                      path, (unsigned long long)total);
         goto done;
     }
     g.block = esi_alloc(ctx, BLOCK, 12, "GLB buffer");

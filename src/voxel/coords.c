@@ -22,8 +22,8 @@ espalier_status esi_rows_check(espalier_context *ctx, const int32_t *rows, int64
         const int32_t *row = rows + 4 * n;
 
         if (esi_row_in_range(row)) continue;
-        st = esi_fail(ctx, ESPALIER_ERR_INTERNAL, "voxels: coordinate (%d, %d, %d, %d) of row %lld is out of range", (int)row[0], (int)row[1],
-                      (int)row[2], (int)row[3], (long long)n);
+        st = esi_fail(ctx, ESPALIER_ERR_INTERNAL, "voxels: coordinate (%d, %d, %d, %d) of row %lld is out of range", (int)row[0],
+                      (int)row[1], (int)row[2], (int)row[3], (long long)n);
     }
     return st;
 }
@@ -232,8 +232,8 @@ static espalier_status cascade_check(espalier_context *ctx, const esi_coords *fi
     }
     for (int64_t i = 0; i < 4 * fine->count; i++) {
         if (i % 4 != 0 && fine->rows[i] >= low) {
-            return esi_fail(ctx, ESPALIER_ERR_INTERNAL, "cascade: coordinate %d of row %lld lies outside the grid of %lld", (int)fine->rows[i],
-                            (long long)(i / 4), (long long)low);
+            return esi_fail(ctx, ESPALIER_ERR_INTERNAL, "cascade: coordinate %d of row %lld lies outside the grid of %lld",
+                            (int)fine->rows[i], (long long)(i / 4), (long long)low);
         }
     }
     return ESPALIER_OK;

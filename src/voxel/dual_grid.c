@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * dual_grid.c: flexible dual grid -> triangle mesh (TRELLIS.2 o_voxel/convert/flexible_dual_grid.py, neural-voxel 7). Each intersected grid edge
- * joins the vertices of the four voxels around it to a quad, which is split along one diagonal.
+ * dual_grid.c: flexible dual grid -> triangle mesh (TRELLIS.2 o_voxel/convert/flexible_dual_grid.py, neural-voxel 7). Each intersected
+ * grid edge joins the vertices of the four voxels around it to a quad, which is split along one diagonal.
  *
- * Quads come in the order (row, axis). Rows are handled in chunks: one parallel pass places the vertices and counts the quads of a chunk, a prefix sum
- * tells where its faces go, a second pass writes them.
+ * Quads come in the order (row, axis). Rows are handled in chunks: one parallel pass places the vertices and counts the quads of a chunk,
+ * a prefix sum tells where its faces go, a second pass writes them.
  */
 #include "voxel/keys.h"
 #include "voxel/voxel_index.h"
@@ -88,9 +88,9 @@ static bool split_along_first_diagonal(const dual_job *job, const int32_t q[4])
     const float *w = job->grid->split_weight, *p = job->vertices;
 
     if (w) return w[q[0]] * w[q[2]] > w[q[1]] * w[q[3]];
-    /* Without weights the reference means to compare how well the two triangles of each split align, but takes the wrong entries of its index
-     * list: for split B one normal is the cross product of a vector with itself, so that B scores 0. What is left is: A unless q0, q1, q2 are
-     * degenerate. Its results depend on it, so it is kept. */
+    /* Without weights the reference means to compare how well the two triangles of each split align, but takes the wrong entries of its
+     * index list: for split B one normal is the cross product of a vector with itself, so that B scores 0. What is left is: A unless q0,
+     * q1, q2 are degenerate. Its results depend on it, so it is kept. */
     {
         const float *p0 = p + 3 * (size_t)q[0], *p1 = p + 3 * (size_t)q[1], *p2 = p + 3 * (size_t)q[2];
         float n0[3], n1[3];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * mesh_stats.c: edges and components of a triangle mesh as it is. Half-edges are bucketed by their smaller vertex (counting sort); a bucket holds
- * a handful of entries, and sorting it by the larger vertex brings the uses of one edge together. Faces that share an edge are joined
- * by union-find. Memory: 8 bytes per vertex, 28 per face.
+ * mesh_stats.c: edges and components of a triangle mesh as it is. Half-edges are bucketed by their smaller vertex (counting sort); a
+ * bucket holds a handful of entries, and sorting it by the larger vertex brings the uses of one edge together. Faces that share an edge
+ * are joined by union-find. Memory: 8 bytes per vertex, 28 per face.
  */
 #include "voxel/voxel.h"
 
@@ -16,8 +16,8 @@ typedef struct face_edges {
     half_edge *entries;
 } face_edges;
 
-/* Small buckets by insertion; a vertex with a huge fan must not cost quadratic time, so those go through a heap. The order of equal edges does not
- * matter: only their number and the set of their faces does. */
+/* Small buckets by insertion; a vertex with a huge fan must not cost quadratic time, so those go through a heap. The order of equal edges
+ * does not matter: only their number and the set of their faces does. */
 static void sift_down(half_edge *e, int64_t i, int64_t n)
 {
     const half_edge moved = e[i];
@@ -159,7 +159,8 @@ static espalier_status check_mesh(espalier_context *ctx, const int32_t *faces, i
     return ESPALIER_OK;
 }
 
-espalier_status esi_mesh_stats_compute(espalier_context *ctx, esi_mesh_stats *out, const int32_t *faces, int64_t n_faces, int64_t n_vertices)
+espalier_status esi_mesh_stats_compute(espalier_context *ctx, esi_mesh_stats *out, const int32_t *faces, int64_t n_faces,
+                                       int64_t n_vertices)
 {
     face_edges edges = {NULL, NULL};
     int32_t *parent = NULL, *size = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * voxel_index.h: from coordinate to row. Rows are grouped into blocks of 4^3 cells; a block has a 64-bit occupancy mask and lists its rows in
- * the order of its cells, so a lookup is: find the block (hash), test a bit, count the bits below. Surfaces fill about a quarter of the cells of the
- * blocks they touch, so this costs 6-8 bytes per row and most lookups of a neighbourhood hit a block already at hand.
+ * voxel_index.h: from coordinate to row. Rows are grouped into blocks of 4^3 cells; a block has a 64-bit occupancy mask and lists its
+ * rows in the order of its cells, so a lookup is: find the block (hash), test a bit, count the bits below. Surfaces fill about a quarter
+ * of the cells of the blocks they touch, so this costs 6-8 bytes per row and most lookups of a neighbourhood hit a block already at hand.
  */
 #ifndef ESI_VOXEL_INDEX_H
 #define ESI_VOXEL_INDEX_H

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
 // Runs the Khronos glTF validator over GLB files: node gltf_validate.mjs FILE...
-// Prints one line per file and every message; exit status 1 on any error or warning. The validator is an npm package and optional: where it is
-// not installed (`npm install gltf-validator` in the current directory or in $GLTF_VALIDATOR_DIR) the test says SKIPPED and exits with 77.
+// Prints one line per file and every message; exit status 1 on any error or warning. The validator is an npm package and optional: where
+// it is not installed (`npm install gltf-validator` in the current directory or in $GLTF_VALIDATOR_DIR) the test says SKIPPED and exits
+// with 77.
 import { createRequire } from 'node:module';
 import { readFile } from 'node:fs/promises';
 import { dirname } from 'node:path';

@@ -181,7 +181,8 @@ static void refusals(void **state)
         if (i == 3) bad.grid[1] = 0;
         if (i == 4) bad.aabb_max[2] = 0.0f;
         if (i == 5) bad.count = INT64_C(1) << 32;
-        assert_int_equal(esi_dual_grid_to_mesh(t.ctx, &bad, &vertices, &faces, &n_faces), i == 5 ? ESPALIER_ERR_RESOURCE : ESPALIER_ERR_INTERNAL);
+        assert_int_equal(esi_dual_grid_to_mesh(t.ctx, &bad, &vertices, &faces, &n_faces),
+                         i == 5 ? ESPALIER_ERR_RESOURCE : ESPALIER_ERR_INTERNAL);
         assert_true(strlen(espalier_error_message(t.ctx)) > 0);
         assert_null(vertices);
         assert_null(faces);

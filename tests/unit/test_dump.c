@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Dumps: what is written is read back; layouts of other tools byte for byte; hostile files are refused. With `--corpus DIR` as arguments it writes
- * the seeds of tests/fuzz/corpus/dump instead.
+ * Dumps: what is written is read back; layouts of other tools byte for byte; hostile files are refused. With `--corpus DIR` as arguments
+ * it writes the seeds of tests/fuzz/corpus/dump instead.
  */
 #include "asset_fixture.h"
 
@@ -402,7 +402,7 @@ static void qtm3d_hostile(void **state)
         {"", POSITIONS INDICES, ESPALIER_OK},
         {"\"resolution\":8", POSITIONS INDICES COORDS ATTRS, ESPALIER_OK},
         {"\"resolution\":8,\"voxelSize\":0.125,\"origin\":[-0.5,-0.5,-0.5]", POSITIONS INDICES COORDS ATTRS, ESPALIER_OK},
-        {"", POSITIONS INDICES COORDS ATTRS, ESPALIER_ERR_INPUT},                          /* no resolution */
+        {"", POSITIONS INDICES COORDS ATTRS, ESPALIER_ERR_INPUT}, /* no resolution */
         {"\"resolution\":-8", POSITIONS INDICES COORDS ATTRS, ESPALIER_ERR_INPUT},
         {"\"resolution\":1e9", POSITIONS INDICES COORDS ATTRS, ESPALIER_ERR_INPUT},
         {"\"resolution\":8,\"voxelSize\":0.25", POSITIONS INDICES COORDS ATTRS, ESPALIER_ERR_INPUT},
@@ -418,8 +418,10 @@ static void qtm3d_hostile(void **state)
         {"", POSITIONS ",\"indices\":{\"dtype\":\"u32\",\"shape\":[-1,3],\"offset\":48,\"byteLength\":-12}", ESPALIER_ERR_INPUT},
         {"", POSITIONS ",\"indices\":{\"dtype\":\"u32\",\"shape\":[1,3],\"offset\":-16,\"byteLength\":12}", ESPALIER_ERR_INPUT},
         {"", POSITIONS ",\"indices\":{\"dtype\":\"u32\",\"shape\":[1,3],\"offset\":90,\"byteLength\":12}", ESPALIER_ERR_INPUT},
-        {"", POSITIONS ",\"indices\":{\"dtype\":\"u32\",\"shape\":[1,3],\"offset\":9223372036854775807,\"byteLength\":12}", ESPALIER_ERR_INPUT},
-        {"", POSITIONS ",\"indices\":{\"dtype\":\"u32\",\"shape\":[2147483647,3],\"offset\":0,\"byteLength\":25769803764}", ESPALIER_ERR_INPUT},
+        {"", POSITIONS ",\"indices\":{\"dtype\":\"u32\",\"shape\":[1,3],\"offset\":9223372036854775807,\"byteLength\":12}",
+         ESPALIER_ERR_INPUT},
+        {"", POSITIONS ",\"indices\":{\"dtype\":\"u32\",\"shape\":[2147483647,3],\"offset\":0,\"byteLength\":25769803764}",
+         ESPALIER_ERR_INPUT},
         {"", POSITIONS ",\"indices\":{\"dtype\":\"u32\",\"shape\":[1,3],\"offset\":48,\"byteLength\":11}", ESPALIER_ERR_INPUT},
         {"", POSITIONS ",\"indices\":{\"dtype\":\"u32\",\"shape\":[1,3],\"offset\":2,\"byteLength\":12}", ESPALIER_OK},
     };
@@ -467,7 +469,8 @@ static void espd_hostile(void **state)
         {"\"format\":\"espd\",\"format_version\":\"1\",\"seed\":\"1\"", ROWS, 32, ESPALIER_ERR_INPUT},
         {"\"format\":\"espd\",\"format_version\":\"1\",\"resolution\":\"8x\",\"seed\":\"1\"", ROWS, 32, ESPALIER_ERR_INPUT},
         {"\"format\":\"espd\",\"format_version\":\"1\",\"resolution\":\"\",\"seed\":\"1\"", ROWS, 32, ESPALIER_ERR_INPUT},
-        {"\"format\":\"espd\",\"format_version\":\"1\",\"resolution\":\"99999999999999999999\",\"seed\":\"1\"", ROWS, 32, ESPALIER_ERR_INPUT},
+        {"\"format\":\"espd\",\"format_version\":\"1\",\"resolution\":\"99999999999999999999\",\"seed\":\"1\"", ROWS, 32,
+         ESPALIER_ERR_INPUT},
         {"\"format\":\"espd\",\"format_version\":\"1\",\"resolution\":\"0\",\"seed\":\"1\"", ROWS, 32, ESPALIER_ERR_INPUT},
         {META, "", 0, ESPALIER_ERR_INPUT},
         {META, ",\"coords\":{\"dtype\":\"I32\",\"shape\":[2,3],\"data_offsets\":[0,24]}", 24, ESPALIER_ERR_INPUT},
@@ -481,8 +484,10 @@ static void espd_hostile(void **state)
         {META, ROWS ",\"faces\":{\"dtype\":\"I32\",\"shape\":[1,3],\"data_offsets\":[32,44]}", 44, ESPALIER_ERR_INPUT},
         {META, ROWS ",\"subdivision.0.coords\":{\"dtype\":\"I32\",\"shape\":[1,4],\"data_offsets\":[32,48]}", 48, ESPALIER_ERR_INPUT},
         {META, ROWS ",\"subdivision.0.logits\":{\"dtype\":\"F32\",\"shape\":[1,8],\"data_offsets\":[32,64]}", 64, ESPALIER_ERR_INPUT},
-        {META, ROWS ",\"subdivision.0.coords\":{\"dtype\":\"I32\",\"shape\":[1,4],\"data_offsets\":[32,48]},"
-         "\"subdivision.0.logits\":{\"dtype\":\"F32\",\"shape\":[2,8],\"data_offsets\":[48,112]}", 112, ESPALIER_ERR_INPUT},
+        {META,
+         ROWS ",\"subdivision.0.coords\":{\"dtype\":\"I32\",\"shape\":[1,4],\"data_offsets\":[32,48]},"
+              "\"subdivision.0.logits\":{\"dtype\":\"F32\",\"shape\":[2,8],\"data_offsets\":[48,112]}",
+         112, ESPALIER_ERR_INPUT},
         {META, ",\"coords\":{\"dtype\":\"I32\",\"shape\":[2,4],\"data_offsets\":[0,31]}", 32, ESPALIER_ERR_INPUT},
     };
     uint8_t file[2048];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * GLB output: container, accessors, axes, colours, dropped vertices, limits. With `--samples DIR` as arguments it writes a few files for the glTF
- * validator instead (tests/cli/gltf_validate.mjs).
+ * GLB output: container, accessors, axes, colours, dropped vertices, limits. With `--samples DIR` as arguments it writes a few files for
+ * the glTF validator instead (tests/cli/gltf_validate.mjs).
  */
 #include "asset_fixture.h"
 
@@ -143,7 +143,8 @@ static void contents(void **state)
     }
     assert_true(factor(&g, "metallicFactor") == 0.2);            /* (0.25 + 0.25 + 0.5 + 0 + 0) / 5 */
     assert_true(factor(&g, "roughnessFactor") == 0.8);           /* (0.75 + 0.75 + 0.5 + 1 + 1) / 5 */
-    assert_true(esi_json_bool(esi_json_get(esi_json_at(esi_json_get(g.json, "materials"), 0), "doubleSided"), &double_sided) && double_sided);
+    assert_true(esi_json_bool(esi_json_get(esi_json_at(esi_json_get(g.json, "materials"), 0), "doubleSided"), &double_sided) &&
+                double_sided);
     assert_true(esi_json_string(esi_json_path(g.json, "asset.generator"), &text));
     assert_string_equal(text, "espalier " ESPALIER_VERSION_STRING);
     assert_true(esi_json_int(esi_json_path(g.json, "asset.extras.seed"), &seed) && seed == -42);
@@ -242,7 +243,8 @@ static void many_vertices(void **state)
             for (int32_t i = 0; i < n; i++) {
                 if (float_at(positions + 12 * i) != s.vertices[2 * i][0] || float_at(positions + 12 * i + 4) != s.vertices[2 * i][2])
                     fail_msg("position %d", (int)i);
-                if (esi_load_u16le(colors + 8 * i + 6) != (unsigned)((double)s.attrs[2 * i][5] * 65535.0 + 0.5)) fail_msg("alpha %d", (int)i);
+                if (esi_load_u16le(colors + 8 * i + 6) != (unsigned)((double)s.attrs[2 * i][5] * 65535.0 + 0.5))
+                    fail_msg("alpha %d", (int)i);
             }
             if (!first) {
                 first_size = g.size;

@@ -18,7 +18,8 @@ static void refused(espalier_context *ctx, espalier_status got, espalier_status 
 
 static void keys(void **state)
 {
-    const int32_t rows[][4] = {{0, 0, 0, 0}, {0, 0, 0, 1}, {0, 0, 1, 0}, {0, 1, 0, 0}, {0, 131071, 131071, 131071}, {1, 0, 0, 0}, {8191, 5, 6, 7}};
+    const int32_t rows[][4] = {{0, 0, 0, 0}, {0, 0, 0, 1},   {0, 0, 1, 0}, {0, 1, 0, 0}, {0, 131071, 131071, 131071},
+                               {1, 0, 0, 0}, {8191, 5, 6, 7}};
     int32_t back[4];
 
     (void)state;
@@ -164,8 +165,9 @@ static void cascade(void **state)
                                     {512, 1536, 482, 1536, "out.coords_4"},   {512, 1536, 429, 1408, "out.coords_5"},
                                     {512, 1536, 380, 1280, "out.coords_6"},   {512, 1536, 340, 1152, "out.coords_7"},
                                     {512, 1536, 269, 1024, "out.coords_8"},   {512, 1536, 3, 1024, "out.coords_9"}};
-    static const cascade_run up[] = {{128, 256, 49152, 256, "out.cascade_coords_128_256"}, {128, 384, 49152, 384, "out.cascade_coords_128_384"},
-                                     {128, 384, 1, 256, "out.cascade_coords_128_256"}};        /* steps of low / 4 down to 2 * low */
+    static const cascade_run up[] = {{128, 256, 49152, 256, "out.cascade_coords_128_256"},
+                                     {128, 384, 49152, 384, "out.cascade_coords_128_384"},
+                                     {128, 384, 1, 256, "out.cascade_coords_128_256"}}; /* steps of low / 4 down to 2 * low */
     test_base t;
     esi_weight_file *file;
 
@@ -262,7 +264,8 @@ static void neighbor_errors(void **state)
     test_base_close(&t);
 }
 
-/* More than 2^20 rows, on 1, 2 and 5 threads: tap t and tap 26 - t mirror each other, the centre is the row, and taps lead to the right cells. */
+/* More than 2^20 rows, on 1, 2 and 5 threads: tap t and tap 26 - t mirror each other, the centre is the row, and taps lead to the right
+ * cells. */
 static void neighbors_of_a_large_shell(void **state)
 {
     int32_t *first = NULL;
@@ -282,7 +285,8 @@ static void neighbors_of_a_large_shell(void **state)
             if (m < 0) continue;
             present++;
             if (first[27 * (int64_t)m + 26 - tap] != n) fail_msg("row %d tap %d is not mirrored", (int)n, tap);
-            if (c.rows[4 * (int64_t)m + 1] != c.rows[4 * n + 1] + tap / 9 - 1 || c.rows[4 * (int64_t)m + 2] != c.rows[4 * n + 2] + tap / 3 % 3 - 1 ||
+            if (c.rows[4 * (int64_t)m + 1] != c.rows[4 * n + 1] + tap / 9 - 1 ||
+                c.rows[4 * (int64_t)m + 2] != c.rows[4 * n + 2] + tap / 3 % 3 - 1 ||
                 c.rows[4 * (int64_t)m + 3] != c.rows[4 * n + 3] + tap % 3 - 1)
                 fail_msg("row %d tap %d leads to the wrong cell", (int)n, tap);
         }
@@ -354,7 +358,8 @@ static void dense_neighbors(void **state)
 
 /* -------------------------------------------------------------- subdivision */
 
-/* The reference's own chain of scales: decisions are recovered from parents and children, and must give back the children in their order. */
+/* The reference's own chain of scales: decisions are recovered from parents and children, and must give back the children in their order.
+ * */
 static void subdivide_golden(void **state)
 {
     static const char *const names[] = {"in.coords", "out.coords_up1", "out.coords_up2", "out.coords_up3", "out.coords_up4"};

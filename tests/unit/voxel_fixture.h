@@ -45,8 +45,8 @@ static inline int64_t test_random_rows(int32_t *rows, int64_t count, int32_t bat
     return n;
 }
 
-/* Cells of a grid of `side` that a spherical shell of 1.5 cells passes, in the order a decoder makes them: coarse cells ascending, children in slot
- * order. Free with esi_coords_free(). */
+/* Cells of a grid of `side` that a spherical shell of 1.5 cells passes, in the order a decoder makes them: coarse cells ascending,
+ * children in slot order. Free with esi_coords_free(). */
 static inline void test_shell(espalier_context *ctx, esi_coords *out, int32_t side)
 {
     const double radius = 0.45 * side, middle = 0.5 * side;
