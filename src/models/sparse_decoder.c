@@ -326,28 +326,59 @@ espalier_status esi_shape_head_decode(espalier_context *ctx, esi_tensor head, fl
 
 /* ----------------------------------------------------------------------- plan */
 
+#define WORD      ((uint64_t)sizeof(float))
+#define TABLE_ROW ((uint64_t)ESI_SPARSE_TAPS * sizeof(int32_t))
+#define INDEX_ROW UINT64_C(10) /* voxel index while a table is made: 6 to 8 bytes a row on surfaces */
+
+/* What a product of [rows, k] with [columns, k] needs besides its result: weights packed for a group of columns, accumulators of some
+ * threads. */
+static uint64_t product_bytes(uint64_t rows, uint64_t k, uint64_t columns)
+{
+    const uint64_t group = ESI_MIN(columns, 384), threads = 8, block = 1024;
+    return ESI_MIN(k * group * WORD, UINT64_C(48) << 20) + threads * ESI_MIN(rows, block) * group * WORD;
+}
+
+static uint64_t chunked_bytes(uint64_t rows, uint64_t row_bytes, uint64_t budget)
+{
+    return ESI_MIN(rows * row_bytes, esi_chunk_bytes(budget));
+}
+
+/* Peak of the ConvNeXt blocks of a level: two sets of rows, the hidden layer of a chunk. */
+static uint64_t convnext_bytes(uint64_t N, uint64_t C, uint64_t budget)
+{
+    const uint64_t mlp = chunked_bytes(N, 4 * C * WORD, budget) + product_bytes(N, 4 * C, 4 * C);
+    return N * (TABLE_ROW + 2 * C * WORD) + ESI_MAX(mlp, product_bytes(N, ESI_SPARSE_TAPS * C, C));
+}
+
+/* Peak of the up block from N rows of Ci channels to M rows of Co: one of its four steps. */
+static uint64_t up_bytes(uint64_t N, uint64_t Ci, uint64_t M, uint64_t Co, uint64_t budget)
+{
+    const uint64_t x = N * Ci * WORD, y = M * Co * WORD;
+    const uint64_t conv1 =
+        N * TABLE_ROW + 2 * x + y + chunked_bytes(N, 3 * TABLE_ROW + Co * WORD, budget) + product_bytes(N, ESI_SPARSE_TAPS * Ci, Co);
+    const uint64_t table = x + y + M * (2 * TABLE_ROW + INDEX_ROW);
+    const uint64_t conv2 = x + 2 * y + M * TABLE_ROW + product_bytes(M, ESI_SPARSE_TAPS * Co, Co);
+    const uint64_t skip = x + y + M * (TABLE_ROW + sizeof(int32_t));
+    return ESI_MAX(ESI_MAX(conv1, table), ESI_MAX(conv2, skip));
+}
+
 uint64_t esi_sparse_decoder_memory_plan(const esi_sparse_decoder_config *c, const int64_t *rows_per_level, uint64_t budget)
 {
-    const uint64_t word = sizeof(float), table_row = ESI_SPARSE_TAPS * sizeof(int32_t);
-    const uint64_t index_row = 10; /* voxel index while a table is made: 6 to 8 bytes on surfaces */
-    const uint64_t chunk = esi_chunk_bytes(budget);
-    uint64_t kept = (uint64_t)rows_per_level[0] * (uint64_t)c->latent_channels * word, peak = 0;
+    const uint64_t coords_row = 4 * sizeof(int32_t), index_row = sizeof(int32_t), logits_row = 8 * WORD;
+    uint64_t kept = (uint64_t)rows_per_level[0] * (uint64_t)c->latent_channels * WORD, peak = 0; /* latent and lineage */
 
     for (int level = 0; level < c->levels; level++) {
-        const bool last = level == c->levels - 1;
-        const uint64_t N = (uint64_t)rows_per_level[level], x = N * (uint64_t)c->channels[level] * word;
-        kept += N * (4 * sizeof(int32_t) + (level ? sizeof(int32_t) : 0) + (last || !c->pred_subdiv ? 0 : 8 * word));
-        if (c->blocks[level] > 0) peak = ESI_MAX(peak, kept + N * table_row + 2 * x + chunk);
-        if (last) {
-            peak = ESI_MAX(peak, kept + x + N * (uint64_t)c->out_channels * word);
+        const uint64_t N = (uint64_t)rows_per_level[level], C = (uint64_t)c->channels[level];
+        kept += N * (coords_row + (level > 0 ? index_row : 0));
+        peak = ESI_MAX(peak, kept + N * (2 * TABLE_ROW + INDEX_ROW)); /* level 0; the others' tables are made in their up block */
+        if (c->blocks[level] > 0) peak = ESI_MAX(peak, kept + convnext_bytes(N, C, budget));
+        if (level == c->levels - 1) {
+            peak = ESI_MAX(peak, kept + N * (C + (uint64_t)c->out_channels) * WORD);
             break;
         }
-        const uint64_t M = (uint64_t)rows_per_level[level + 1], y = M * (uint64_t)c->channels[level + 1] * word;
-        const uint64_t children = M * 5 * sizeof(int32_t);
-        peak = ESI_MAX(peak, kept + children + N * table_row + 2 * x + y + chunk);         /* first convolution */
-        peak = ESI_MAX(peak, kept + children + x + y + M * (2 * table_row + index_row));   /* the children's table */
-        peak = ESI_MAX(peak, kept + children + x + 2 * y + M * table_row);                 /* second convolution */
-        peak = ESI_MAX(peak, kept + children + x + y + M * (table_row + sizeof(int32_t))); /* skip connection */
+        if (c->pred_subdiv) kept += N * logits_row;
+        const uint64_t M = (uint64_t)rows_per_level[level + 1];
+        peak = ESI_MAX(peak, kept + M * (coords_row + index_row) + up_bytes(N, C, M, (uint64_t)c->channels[level + 1], budget));
     }
-    return peak + chunk; /* kernels' panels and small things */
+    return peak + (UINT64_C(1) << 20); /* handles, names, small vectors */
 }
