@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * model_files.c: finding the weight files of a model directory. The search orders are those of spec/files.md: the released pipeline.json names
- * one decoder in another repository, and people lay the two repositories out side by side, nested, or as a Hugging Face cache.
+ * model_files.c: finding the weight files of a model directory. The search orders are those of spec/files.md: the released pipeline.json
+ * names one decoder in another repository, and people lay the two repositories out side by side, nested, or as a Hugging Face cache.
  */
 #include "models/model_files.h"
 
@@ -86,7 +86,8 @@ static bool try_encoder_dir(search *s, const char *dir)
     return true;
 }
 
-/* "<hub>/models--org--repo/snapshots/<hash>" of a Hugging Face cache, the hash named by refs/main or else the last one by name; NULL if absent. */
+/* "<hub>/models--org--repo/snapshots/<hash>" of a Hugging Face cache, the hash named by refs/main or else the last one by name; NULL if
+ * absent. */
 static char *cache_snapshot(espalier_context *ctx, esi_arena *arena, const char *repo_dir)
 {
     char *snapshots = arena_format(ctx, arena, "%s/snapshots", repo_dir);
@@ -178,7 +179,8 @@ static espalier_status find_encoder(espalier_context *ctx, esi_model_files *file
     espalier_status st = esi_dir_list(ctx, arena, root, &entries, &count, ESPALIER_ERR_MODEL);
     if (st != ESPALIER_OK) return st;
     for (size_t i = 0; i < count; i++)
-        if (strncmp(entries[i], "dinov3", 6) == 0 && try_encoder_dir(&s, arena_format(ctx, arena, "%s/%s", root, entries[i]))) return ESPALIER_OK;
+        if (strncmp(entries[i], "dinov3", 6) == 0 && try_encoder_dir(&s, arena_format(ctx, arena, "%s/%s", root, entries[i])))
+            return ESPALIER_OK;
     for (size_t i = 0; i < ESI_COUNT(elsewhere); i++)
         if (try_encoder_dir(&s, arena_format(ctx, arena, "%s/%s", root, elsewhere[i]))) return ESPALIER_OK;
     if (try_encoder_dir(&s, cache_sibling(&s, "facebook", "dinov3-vitl16-pretrain-lvd1689m"))) return ESPALIER_OK;
@@ -195,14 +197,16 @@ static espalier_status find_hugging_face(espalier_context *ctx, esi_model_files 
     if (st != ESPALIER_OK) return st;
     const esi_json *models = esi_json_path(files->pipeline, "args.models");
     if (!models || !esi_json_is_object(models))
-        return esi_fail(ctx, ESPALIER_ERR_MODEL, "%s: args.models is missing; is this the pipeline.json of a TRELLIS.2 model?", pipeline_path);
+        return esi_fail(ctx, ESPALIER_ERR_MODEL, "%s: args.models is missing; is this the pipeline.json of a TRELLIS.2 model?",
+                        pipeline_path);
 
     const char *encoder = "dinov3-vitl16-pretrain-lvd1689m";
     esi_json_string(esi_json_path(files->pipeline, "args.image_cond_model.args.model_name"), &encoder);
     st = find_encoder(ctx, files, encoder);
     for (int role = ESPALIER_ROLE_IMAGE_ENCODER + 1; st == ESPALIER_OK && role < ESPALIER_ROLE_COUNT; role++) {
         const char *stem = NULL;
-        if (esi_json_string(esi_json_get(models, role_table[role].name), &stem) && stem[0]) st = find_stem(ctx, files, (espalier_role)role, stem);
+        if (esi_json_string(esi_json_get(models, role_table[role].name), &stem) && stem[0])
+            st = find_stem(ctx, files, (espalier_role)role, stem);
     }
     return st;
 }
@@ -285,8 +289,8 @@ espalier_status esi_model_files_find(espalier_context *ctx, esi_model_files *out
     else if (has_gguf(ctx, &out->arena, directory))
         st = find_gguf(ctx, out);
     else
-        st = esi_fail(ctx, ESPALIER_ERR_MODEL, "%s: neither pipeline.json nor *.gguf files of TRELLIS.2 in it; give the directory of the model with -m",
-                      directory);
+        st = esi_fail(ctx, ESPALIER_ERR_MODEL,
+                      "%s: neither pipeline.json nor *.gguf files of TRELLIS.2 in it; give the directory of the model with -m", directory);
     for (size_t i = 0; st == ESPALIER_OK && overrides && overrides[i]; i += 2) {
         if (!overrides[i + 1]) {
             st = esi_fail(ctx, ESPALIER_ERR_ARG, "weights override '%s' has no path", overrides[i]);

@@ -81,9 +81,10 @@ static void put_role(esi_json_writer *w, const espalier_model *model, espalier_r
         esi_json_put_string(w, "wanted", files->wanted ? files->wanted : "not named in pipeline.json");
     } else {
         esi_json_put_string(w, "path", files->weights);
-        esi_json_put_string(w, "config", files->config                                   ? files->config
-                                         : esi_weights_file(weights)->config_json != NULL ? "in the file"
-                                                                                          : "none: shapes and release defaults");
+        esi_json_put_string(w, "config",
+                            files->config                                    ? files->config
+                            : esi_weights_file(weights)->config_json != NULL ? "in the file"
+                                                                             : "none: shapes and release defaults");
         esi_json_put_int(w, "parameters", (int64_t)esi_weights_parameters(weights));
         put_dtypes(w, esi_weights_file(weights));
     }
@@ -202,8 +203,10 @@ static espalier_status inspect_glb(esi_json_writer *w, const uint8_t *bytes, siz
             const esi_json *v = NULL;
             const char *key = esi_json_key_at(extras, i, &v);
             double number = 0;
-            if (esi_json_string(v, &text)) esi_json_put_string(w, key, text);
-            else if (esi_json_double(v, &number)) esi_json_put_number(w, key, number);
+            if (esi_json_string(v, &text))
+                esi_json_put_string(w, key, text);
+            else if (esi_json_double(v, &number))
+                esi_json_put_number(w, key, number);
         }
         esi_json_close(w, '}');
     }
@@ -241,7 +244,8 @@ static bool begins(const uint8_t *bytes, size_t size, const char *magic, size_t 
 
 static bool is_picture(const uint8_t *b, size_t n)
 {
-    return begins(b, n, "\x89PNG", 4) || begins(b, n, "\xff\xd8\xff", 3) || (begins(b, n, "RIFF", 4) && n >= 12 && memcmp(b + 8, "WEBP", 4) == 0);
+    return begins(b, n, "\x89PNG", 4) || begins(b, n, "\xff\xd8\xff", 3) ||
+           (begins(b, n, "RIFF", 4) && n >= 12 && memcmp(b + 8, "WEBP", 4) == 0);
 }
 
 static bool has_suffix(const char *path, const char *suffix)
@@ -331,11 +335,16 @@ static void print_value(espalier_context *ctx, esi_text *t, const esi_json *v)
     double d = 0;
     bool b = false;
     int64_t i = 0;
-    if (esi_json_string(v, &s)) esi_text_append(ctx, t, "%s", s);
-    else if (esi_json_bool(v, &b)) esi_text_append(ctx, t, "%s", b ? "yes" : "no");
-    else if (esi_json_int(v, &i)) esi_text_append(ctx, t, "%lld", (long long)i);
-    else if (esi_json_double(v, &d)) esi_text_append(ctx, t, "%.4g", d);
-    else esi_text_append(ctx, t, "-");
+    if (esi_json_string(v, &s))
+        esi_text_append(ctx, t, "%s", s);
+    else if (esi_json_bool(v, &b))
+        esi_text_append(ctx, t, "%s", b ? "yes" : "no");
+    else if (esi_json_int(v, &i))
+        esi_text_append(ctx, t, "%lld", (long long)i);
+    else if (esi_json_double(v, &d))
+        esi_text_append(ctx, t, "%.4g", d);
+    else
+        esi_text_append(ctx, t, "-");
 }
 
 /* Objects: a line per member. Arrays of objects: a line per element, members separated by two blanks. */

@@ -18,7 +18,8 @@ void esi_route_of(esi_route *out, const espalier_model *model, espalier_pipeline
         out->last = 1;
         out->resolution = (type == ESPALIER_PIPELINE_1024_CASCADE ? 2 : 3) * (int64_t)s->resolution;
         break;
-    default: break;
+    default:
+        break;
     }
 }
 
@@ -39,7 +40,8 @@ espalier_generate_params espalier_generate_params_default(const espalier_model *
 espalier_status esi_params_validate(espalier_context *ctx, const espalier_generate_params *p)
 {
     if (!p || p->struct_size != sizeof *p)
-        return esi_fail(ctx, ESPALIER_ERR_ARG, "generate parameters of another library version; start from espalier_generate_params_default()");
+        return esi_fail(ctx, ESPALIER_ERR_ARG,
+                        "generate parameters of another library version; start from espalier_generate_params_default()");
     if ((unsigned)p->pipeline > ESPALIER_PIPELINE_1536_CASCADE)
         return esi_fail(ctx, ESPALIER_ERR_ARG, "unknown pipeline type %d", (int)p->pipeline);
     if (p->max_tokens < 1 || p->max_tokens > INT64_C(16777216))

@@ -67,7 +67,8 @@ espalier_status esi_gate(espalier_context *ctx, espalier_report *report, esi_sta
     return ESPALIER_OK;
 }
 
-espalier_status esi_gate_finite(espalier_context *ctx, espalier_report *report, esi_stage stage, const float *values, int64_t count, bool force)
+espalier_status esi_gate_finite(espalier_context *ctx, espalier_report *report, esi_stage stage, const float *values, int64_t count,
+                                bool force)
 {
     uint64_t nan_count = 0, inf_count = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -80,7 +81,8 @@ espalier_status esi_gate_finite(espalier_context *ctx, espalier_report *report, 
     }
     if (nan_count + inf_count == 0) return ESPALIER_OK;
     char text[128];
-    snprintf(text, sizeof text, "%" PRIu64 " NaN and %" PRIu64 " infinite values of %lld in the output", nan_count, inf_count, (long long)count);
+    snprintf(text, sizeof text, "%" PRIu64 " NaN and %" PRIu64 " infinite values of %lld in the output", nan_count, inf_count,
+             (long long)count);
     return esi_gate(ctx, report, stage, "nan", (double)(nan_count + inf_count), 0, false, force, text);
 }
 

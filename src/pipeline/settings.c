@@ -7,28 +7,47 @@
 #include <math.h>
 
 static const esi_settings release = {
-    .structure = {.steps = 12, .guidance_strength = 7.5, .guidance_rescale = 0.7, .interval_low = 0.6, .interval_high = 1.0,
-                  .rescale_t = 5.0, .sigma_min = 1e-5},
-    .shape = {.steps = 12, .guidance_strength = 7.5, .guidance_rescale = 0.5, .interval_low = 0.6, .interval_high = 1.0,
-              .rescale_t = 3.0, .sigma_min = 1e-5},
-    .texture = {.steps = 12, .guidance_strength = 1.0, .guidance_rescale = 0.0, .interval_low = 0.6, .interval_high = 0.9,
-                .rescale_t = 3.0, .sigma_min = 1e-5},
-    .shape_norm = {
-        .mean = {0.781296f, 0.018091f, -0.495192f, -0.558457f, 1.060530f, 0.093252f, 1.518149f, -0.933218f, -0.732996f, 2.604095f, -0.118341f,
-                 -2.143904f, 0.495076f, -2.179512f, -2.130751f, -0.996944f, 0.261421f, -2.217463f, 1.260067f, -0.150213f, 3.790713f, 1.481266f,
-                 -1.046058f, -1.523667f, -0.059621f, 2.220780f, 1.621212f, 0.877230f, 0.567247f, -3.175944f, -3.186688f, 1.578665f},
-        .std = {5.972266f, 4.706852f, 5.445010f, 5.209927f, 5.320220f, 4.547237f, 5.020802f, 5.444004f, 5.226681f, 5.683095f, 4.831436f,
-                5.286469f, 5.652043f, 5.367606f, 5.525084f, 4.730578f, 4.805265f, 5.124013f, 5.530808f, 5.619001f, 5.103930f, 5.417670f,
-                5.269677f, 5.547194f, 5.634698f, 5.235274f, 6.110351f, 5.511298f, 6.237273f, 4.879207f, 5.347008f, 5.405691f},
-    },
-    .texture_norm = {
-        .mean = {3.501659f, 2.212398f, 2.226094f, 0.251093f, -0.026248f, -0.687364f, 0.439898f, -0.928075f, 0.029398f, -0.339596f, -0.869527f,
-                 1.038479f, -0.972385f, 0.126042f, -1.129303f, 0.455149f, -1.209521f, 2.069067f, 0.544735f, 2.569128f, -0.323407f, 2.293000f,
-                 -1.925608f, -1.217717f, 1.213905f, 0.971588f, -0.023631f, 0.106750f, 2.021786f, 0.250524f, -0.662387f, -0.768862f},
-        .std = {2.665652f, 2.743913f, 2.765121f, 2.595319f, 3.037293f, 2.291316f, 2.144656f, 2.911822f, 2.969419f, 2.501689f, 2.154811f,
-                3.163343f, 2.621215f, 2.381943f, 3.186697f, 3.021588f, 2.295916f, 3.234985f, 3.233086f, 2.260140f, 2.874801f, 2.810596f,
-                3.292720f, 2.674999f, 2.680878f, 2.372054f, 2.451546f, 2.353556f, 2.995195f, 2.379849f, 2.786195f, 2.775190f},
-    },
+    .structure = {.steps = 12,
+                  .guidance_strength = 7.5,
+                  .guidance_rescale = 0.7,
+                  .interval_low = 0.6,
+                  .interval_high = 1.0,
+                  .rescale_t = 5.0,
+                  .sigma_min = 1e-5},
+    .shape = {.steps = 12,
+              .guidance_strength = 7.5,
+              .guidance_rescale = 0.5,
+              .interval_low = 0.6,
+              .interval_high = 1.0,
+              .rescale_t = 3.0,
+              .sigma_min = 1e-5},
+    .texture = {.steps = 12,
+                .guidance_strength = 1.0,
+                .guidance_rescale = 0.0,
+                .interval_low = 0.6,
+                .interval_high = 0.9,
+                .rescale_t = 3.0,
+                .sigma_min = 1e-5},
+    .shape_norm =
+        {
+            .mean = {0.781296f,  0.018091f,  -0.495192f, -0.558457f, 1.060530f, 0.093252f,  1.518149f,  -0.933218f,
+                     -0.732996f, 2.604095f,  -0.118341f, -2.143904f, 0.495076f, -2.179512f, -2.130751f, -0.996944f,
+                     0.261421f,  -2.217463f, 1.260067f,  -0.150213f, 3.790713f, 1.481266f,  -1.046058f, -1.523667f,
+                     -0.059621f, 2.220780f,  1.621212f,  0.877230f,  0.567247f, -3.175944f, -3.186688f, 1.578665f},
+            .std = {5.972266f, 4.706852f, 5.445010f, 5.209927f, 5.320220f, 4.547237f, 5.020802f, 5.444004f, 5.226681f, 5.683095f, 4.831436f,
+                    5.286469f, 5.652043f, 5.367606f, 5.525084f, 4.730578f, 4.805265f, 5.124013f, 5.530808f, 5.619001f, 5.103930f, 5.417670f,
+                    5.269677f, 5.547194f, 5.634698f, 5.235274f, 6.110351f, 5.511298f, 6.237273f, 4.879207f, 5.347008f, 5.405691f},
+        },
+    .texture_norm =
+        {
+            .mean = {3.501659f,  2.212398f,  2.226094f,  0.251093f, -0.026248f, -0.687364f, 0.439898f,  -0.928075f,
+                     0.029398f,  -0.339596f, -0.869527f, 1.038479f, -0.972385f, 0.126042f,  -1.129303f, 0.455149f,
+                     -1.209521f, 2.069067f,  0.544735f,  2.569128f, -0.323407f, 2.293000f,  -1.925608f, -1.217717f,
+                     1.213905f,  0.971588f,  -0.023631f, 0.106750f, 2.021786f,  0.250524f,  -0.662387f, -0.768862f},
+            .std = {2.665652f, 2.743913f, 2.765121f, 2.595319f, 3.037293f, 2.291316f, 2.144656f, 2.911822f, 2.969419f, 2.501689f, 2.154811f,
+                    3.163343f, 2.621215f, 2.381943f, 3.186697f, 3.021588f, 2.295916f, 3.234985f, 3.233086f, 2.260140f, 2.874801f, 2.810596f,
+                    3.292720f, 2.674999f, 2.680878f, 2.372054f, 2.451546f, 2.353556f, 2.995195f, 2.379849f, 2.786195f, 2.775190f},
+        },
     .default_pipeline = ESPALIER_PIPELINE_1024_CASCADE,
     .image_size = 512,
     .token_grid = 32,
@@ -110,10 +129,12 @@ static espalier_status read_sampler(espalier_context *ctx, espalier_sampler *s, 
     return ESPALIER_OK;
 }
 
-static espalier_status read_vector(espalier_context *ctx, float *out, const esi_json *array, const char *key, bool positive, const char *path)
+static espalier_status read_vector(espalier_context *ctx, float *out, const esi_json *array, const char *key, bool positive,
+                                   const char *path)
 {
     if (esi_json_size(array) != ESI_LATENT_CHANNELS)
-        return esi_fail(ctx, ESPALIER_ERR_MODEL, "%s: %s has %zu values, expected %d", path, key, esi_json_size(array), ESI_LATENT_CHANNELS);
+        return esi_fail(ctx, ESPALIER_ERR_MODEL, "%s: %s has %zu values, expected %d", path, key, esi_json_size(array),
+                        ESI_LATENT_CHANNELS);
     for (size_t i = 0; i < ESI_LATENT_CHANNELS; i++) {
         double v = 0;
         if (!esi_json_double(esi_json_at(array, i), &v) || !in_range(v, -1e6, 1e6) || (positive && v < 1e-6))
@@ -123,7 +144,8 @@ static espalier_status read_vector(espalier_context *ctx, float *out, const esi_
     return ESPALIER_OK;
 }
 
-static espalier_status read_normalization(espalier_context *ctx, esi_normalization *n, const esi_json *args, const char *key, const char *path)
+static espalier_status read_normalization(espalier_context *ctx, esi_normalization *n, const esi_json *args, const char *key,
+                                          const char *path)
 {
     const esi_json *object = esi_json_get(args, key);
     if (!object) return ESPALIER_OK;
@@ -132,7 +154,8 @@ static espalier_status read_normalization(espalier_context *ctx, esi_normalizati
     return st;
 }
 
-static espalier_status read_size(espalier_context *ctx, int32_t *out, const esi_json *object, const char *key, int32_t max, const char *path)
+static espalier_status read_size(espalier_context *ctx, int32_t *out, const esi_json *object, const char *key, int32_t max,
+                                 const char *path)
 {
     const esi_json *v = esi_json_get(object, key);
     int64_t n = 0;
@@ -171,6 +194,7 @@ espalier_status esi_settings_read(espalier_context *ctx, esi_settings *out, cons
     if (st == ESPALIER_OK) st = read_sizes(ctx, out, args, path);
     if (st == ESPALIER_OK && esi_json_string(esi_json_get(args, "default_pipeline_type"), &type) &&
         (espalier_pipeline_parse(&out->default_pipeline, type) != ESPALIER_OK || out->default_pipeline == ESPALIER_PIPELINE_DEFAULT))
-        st = esi_fail(ctx, ESPALIER_ERR_MODEL, "%s: default_pipeline_type '%s' is not one of 512, 1024, 1024_cascade, 1536_cascade", path, type);
+        st = esi_fail(ctx, ESPALIER_ERR_MODEL, "%s: default_pipeline_type '%s' is not one of 512, 1024, 1024_cascade, 1536_cascade", path,
+                      type);
     return st;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * kind_pipeline.c: the order of stages, noise draws, coordinates and normalisation with stubbed networks ("pipeline"), and a whole run of the micro model
+ * kind_pipeline.c: the order of stages, noise draws, coordinates and normalisation with stubbed networks ("pipeline"), and a whole run of
+ * the micro model
  * ("pipeline_e2e"). Both go through the public stage functions; networks are replaced or overheard through the stage table.
  */
 #include "kinds.h"
@@ -24,8 +25,8 @@ static float *channel_first(golden_case *c, const float *rows, int64_t cells, in
 /* ------------------------------------------------------------- stubbed networks */
 
 typedef struct recorded_call {
-    const char *stage;             /* names of the golden files: image_cond, ss, shape, upsample, tex */
-    int64_t resolution;            /* of the picture, for image_cond */
+    const char *stage;  /* names of the golden files: image_cond, ss, shape, upsample, tex */
+    int64_t resolution; /* of the picture, for image_cond */
     const char *role;
     int64_t condition_resolution, rows, channels;
     bool concat;
@@ -45,8 +46,8 @@ static recorded_call *record(stubs *s, const char *stage)
     return r;
 }
 
-static espalier_status stub_condition(void *user, espalier_context *ctx, const espalier_model *model, const espalier_image *picture, int side,
-                                      esi_condition_view *out)
+static espalier_status stub_condition(void *user, espalier_context *ctx, const espalier_model *model, const espalier_image *picture,
+                                      int side, esi_condition_view *out)
 {
     (void)model, (void)picture;
     record(user, "image_cond")->resolution = side;
@@ -70,18 +71,19 @@ static espalier_status stub_sample(void *user, espalier_context *ctx, const espa
     r->sampler = *call->sampler;
     if (structure) {
         int64_t side = esi_structure_latent_side(model);
-        golden_check(c, "out.ss_noise_0", channel_first(c, x, call->rows, call->channels), ESI_FILE_F32, GOLDEN_SHAPE(1, call->channels, side, side, side));
+        golden_check(c, "out.ss_noise_0", channel_first(c, x, call->rows, call->channels), ESI_FILE_F32,
+                     GOLDEN_SHAPE(1, call->channels, side, side, side));
         return ESPALIER_OK;
     }
     const char *kind = shape ? "shape" : "tex";
     int index = shape ? s->n_shape++ : 0;
     golden_check(c, golden_name(c, "out.%s_noise_%d", kind, index), x, ESI_FILE_F32, GOLDEN_SHAPE(call->rows, call->channels));
     golden_check(c, golden_name(c, "out.%s_coords_%d", kind, index), call->coords, ESI_FILE_I32, GOLDEN_SHAPE(call->rows, 4));
-    return ESPALIER_OK;                        /* the latent is the noise */
+    return ESPALIER_OK; /* the latent is the noise */
 }
 
-static espalier_status stub_structure(void *user, espalier_context *ctx, const espalier_model *model, const float *latent, int64_t R, float **logits,
-                                      int64_t *side)
+static espalier_status stub_structure(void *user, espalier_context *ctx, const espalier_model *model, const float *latent, int64_t R,
+                                      float **logits, int64_t *side)
 {
     stubs *s = user;
     const int32_t *active = NULL;
@@ -94,13 +96,12 @@ static espalier_status stub_structure(void *user, espalier_context *ctx, const e
     *logits = esi_alloc(ctx, (size_t)cells, sizeof(float), "stub");
     if (!*logits) return ESPALIER_ERR_RESOURCE;
     for (int64_t i = 0; i < cells; i++) (*logits)[i] = -0.7f;
-    for (int64_t i = 0; i < shape.extent[0]; i++)
-        (*logits)[(active[3 * i] * *side + active[3 * i + 1]) * *side + active[3 * i + 2]] = 0.7f;
+    for (int64_t i = 0; i < shape.extent[0]; i++) (*logits)[(active[3 * i] * *side + active[3 * i + 1]) * *side + active[3 * i + 2]] = 0.7f;
     return ESPALIER_OK;
 }
 
-static espalier_status stub_upsample(void *user, espalier_context *ctx, const espalier_model *model, const float *features, const esi_coords *coords,
-                                     esi_coords *fine)
+static espalier_status stub_upsample(void *user, espalier_context *ctx, const espalier_model *model, const float *features,
+                                     const esi_coords *coords, esi_coords *fine)
 {
     stubs *s = user;
     const int32_t *rows = NULL;
@@ -132,7 +133,8 @@ static void check_call(golden_case *c, int i, const recorded_call *ours, const e
     bool flag = false;
     esi_json_string(esi_json_get(expected, "stage"), &text);
     golden_expect(c, golden_name(c, "calls[%d].stage", i), strcmp(text, ours->stage) == 0, "%s, expected %s", ours->stage, text);
-    if (esi_json_int(esi_json_get(expected, "resolution"), &n)) golden_expect_int(c, golden_name(c, "calls[%d].resolution", i), ours->resolution, n);
+    if (esi_json_int(esi_json_get(expected, "resolution"), &n))
+        golden_expect_int(c, golden_name(c, "calls[%d].resolution", i), ours->resolution, n);
     if (esi_json_string(esi_json_get(expected, "model"), &text))
         golden_expect(c, golden_name(c, "calls[%d].model", i), ours->role && strcmp(text, ours->role) == 0, "%s, expected %s",
                       ours->role ? ours->role : "none", text);
@@ -140,7 +142,8 @@ static void check_call(golden_case *c, int i, const recorded_call *ours, const e
         golden_expect_int(c, golden_name(c, "calls[%d].cond_resolution", i), ours->condition_resolution, n);
     if (esi_json_bool(esi_json_get(expected, "concat_cond"), &flag))
         golden_expect_int(c, golden_name(c, "calls[%d].concat_cond", i), ours->concat, flag);
-    if (esi_json_int(esi_json_get(expected, "in_tokens"), &n)) golden_expect_int(c, golden_name(c, "calls[%d].in_tokens", i), ours->rows, n);
+    if (esi_json_int(esi_json_get(expected, "in_tokens"), &n))
+        golden_expect_int(c, golden_name(c, "calls[%d].in_tokens", i), ours->rows, n);
 
     const esi_json *noise = esi_json_get(expected, "noise_shape");
     if (noise) {
@@ -168,14 +171,18 @@ static void check_call(golden_case *c, int i, const recorded_call *ours, const e
     double low = 0, high = 0;
     esi_json_double(esi_json_at(interval, 0), &low);
     esi_json_double(esi_json_at(interval, 1), &high);
-    golden_expect(c, golden_name(c, "calls[%d].guidance_interval", i), low == ours->sampler.interval_low && high == ours->sampler.interval_high,
-                  "[%g, %g], expected [%g, %g]", ours->sampler.interval_low, ours->sampler.interval_high, low, high);
+    golden_expect(c, golden_name(c, "calls[%d].guidance_interval", i),
+                  low == ours->sampler.interval_low && high == ours->sampler.interval_high, "[%g, %g], expected [%g, %g]",
+                  ours->sampler.interval_low, ours->sampler.interval_high, low, high);
 }
 
 espalier_status golden_kind_pipeline(golden_case *c)
 {
     stubs s = {.c = c};
-    const esi_stage_table table = {.user = &s, .image_condition = stub_condition, .sample = stub_sample, .decode_structure = stub_structure,
+    const esi_stage_table table = {.user = &s,
+                                   .image_condition = stub_condition,
+                                   .sample = stub_sample,
+                                   .decode_structure = stub_structure,
                                    .upsample = stub_upsample};
     espalier_model model;
     espalier_generate_params p;
@@ -229,8 +236,8 @@ typedef struct listener {
     const esi_stage_table *real;
 } listener;
 
-static espalier_status overhear_condition(void *user, espalier_context *ctx, const espalier_model *model, const espalier_image *picture, int side,
-                                          esi_condition_view *out)
+static espalier_status overhear_condition(void *user, espalier_context *ctx, const espalier_model *model, const espalier_image *picture,
+                                          int side, esi_condition_view *out)
 {
     listener *l = user;
     espalier_image resized = {0};
@@ -248,7 +255,8 @@ static espalier_status overhear_condition(void *user, espalier_context *ctx, con
     return st;
 }
 
-static espalier_status overhear_sample(void *user, espalier_context *ctx, const espalier_model *model, const esi_sample_call *call, float *x)
+static espalier_status overhear_sample(void *user, espalier_context *ctx, const espalier_model *model, const esi_sample_call *call,
+                                       float *x)
 {
     listener *l = user;
     bool structure = strcmp(call->stage, "structure") == 0;
@@ -256,10 +264,12 @@ static espalier_status overhear_sample(void *user, espalier_context *ctx, const 
     int64_t side = esi_structure_latent_side(model);
     golden_shape shape = structure ? GOLDEN_SHAPE(1, call->channels, side, side, side) : GOLDEN_SHAPE(call->rows, call->channels);
 
-    golden_check(l->c, golden_name(l->c, "out.%s_noise", kind), structure ? channel_first(l->c, x, call->rows, call->channels) : x, ESI_FILE_F32, shape);
+    golden_check(l->c, golden_name(l->c, "out.%s_noise", kind), structure ? channel_first(l->c, x, call->rows, call->channels) : x,
+                 ESI_FILE_F32, shape);
     espalier_status st = l->real->sample(NULL, ctx, model, call, x);
     if (st != ESPALIER_OK) return st;
-    golden_check(l->c, golden_name(l->c, "out.%s_latent", kind), structure ? channel_first(l->c, x, call->rows, call->channels) : x, ESI_FILE_F32, shape);
+    golden_check(l->c, golden_name(l->c, "out.%s_latent", kind), structure ? channel_first(l->c, x, call->rows, call->channels) : x,
+                 ESI_FILE_F32, shape);
     return ESPALIER_OK;
 }
 
@@ -276,7 +286,8 @@ static espalier_status overhear_decode(void *user, espalier_context *ctx, const 
                                        const esi_coords *coords, esi_lineage *lineage, float **head, int64_t *rows)
 {
     listener *l = user;
-    golden_check(l->c, texture ? "out.tex_slat" : "out.shape_slat", features, ESI_FILE_F32, GOLDEN_SHAPE(coords->count, ESI_LATENT_CHANNELS));
+    golden_check(l->c, texture ? "out.tex_slat" : "out.shape_slat", features, ESI_FILE_F32,
+                 GOLDEN_SHAPE(coords->count, ESI_LATENT_CHANNELS));
     if (!texture) golden_check(l->c, "out.coords", coords->rows, ESI_FILE_I32, GOLDEN_SHAPE(coords->count, 4));
     espalier_status st = l->real->decode_latent(NULL, ctx, model, texture, features, coords, lineage, head, rows);
     if (st == ESPALIER_OK && !texture) golden_check(l->c, "out.head7", *head, ESI_FILE_F32, GOLDEN_SHAPE(*rows, 7));
@@ -315,7 +326,8 @@ espalier_status golden_kind_pipeline_e2e(golden_case *c)
     table.decode_latent = overhear_decode;
     if (!directory) return esi_fail(c->ctx, ESPALIER_ERR_INPUT, "%s: no sibling 'model'", c->dir);
     espalier_status st = golden_u8(c, "in.image", &pixels, &shape);
-    if (st == ESPALIER_OK) st = espalier_image_create(c->ctx, &picture, (uint32_t)shape.extent[1], (uint32_t)shape.extent[0], (uint32_t)shape.extent[2]);
+    if (st == ESPALIER_OK)
+        st = espalier_image_create(c->ctx, &picture, (uint32_t)shape.extent[1], (uint32_t)shape.extent[0], (uint32_t)shape.extent[2]);
     if (st == ESPALIER_OK) memcpy(picture.pixels, pixels, (size_t)golden_shape_count(shape));
     if (st == ESPALIER_OK) st = espalier_model_open(c->ctx, &model, directory, NULL);
     if (st == ESPALIER_OK) {
