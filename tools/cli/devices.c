@@ -18,28 +18,23 @@ int cli_devices(int argc, char **argv)
                                                 ESPALIER_CPU_NEON};
     cli_common common = {0};
     cli_session s;
-    bool json = false;
     int c, status;
 
     while ((c = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
         if (c == 'h') return fputs(help, stdout), 0;
         if (c == CLI_OPT_VERSION) return printf("espalier %s\n", espalier_version()), 0;
-        if (c == CLI_OPT_JSON) {
-            json = true;
-            continue;
-        }
         if (c == '?' || c == ':') return cli_bad_option("devices", argv, c);
         if ((c = cli_common_option(&common, "devices", c, optarg)) != 0) return c;
     }
     if (optind != argc) return cli_usage_error("devices", "unexpected argument '%s'", argv[optind]);
-    if ((status = cli_open(&s, &common)) != 0) return status;
-    if (json) {
+    if ((status = cli_open(&s, &common, CLI_PROGRESS_NONE)) != 0) return status;
+    if (common.json) {
         char *text = NULL;
         espalier_status st = espalier_devices(s.ctx, &text);
         if (st == ESPALIER_OK)
             fputs(text, stdout);
         else
-            status = cli_report_error(s.ctx, st);
+            status = cli_report_error(&s, st);
         espalier_text_free(s.ctx, text);
     } else {
         printf("cpu: %d threads, kernels %s (supported:", espalier_runtime_threads(s.runtime),

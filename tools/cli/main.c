@@ -4,7 +4,6 @@
  */
 #include "cli.h"
 
-#include <locale.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,6 +23,16 @@ static const struct {
     int (*run)(int argc, char **argv);
 } commands[] = {{"generate", cli_generate}, {"inspect", cli_inspect}, {"devices", cli_devices}};
 
+static int run(int argc, char **argv)
+{
+    const char *name = argv[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) return fputs(help, stdout), 0;
+    if (strcmp(name, "--version") == 0) return printf("espalier %s\n", espalier_version()), 0;
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
+        if (strcmp(name, commands[i].name) == 0) return commands[i].run(argc - 1, argv + 1);
+    return cli_usage_error("", "unknown %s '%s'", name[0] == '-' ? "option" : "command", name);
+}
+
 int main(int argc, char **argv)
 {
     opterr = 0;
@@ -31,10 +40,7 @@ int main(int argc, char **argv)
         fputs(help, stderr);
         return ESPALIER_ERR_ARG;
     }
-    const char *name = argv[1];
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) return fputs(help, stdout), 0;
-    if (strcmp(name, "--version") == 0) return printf("espalier %s\n", espalier_version()), 0;
-    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
-        if (strcmp(name, commands[i].name) == 0) return commands[i].run(argc - 1, argv + 1);
-    return cli_usage_error("", "unknown command '%s'", name);
+    int status = run(argc, argv);
+    /* What generate prints is news, not its result: a reader that goes away early does no harm. */
+    return status || strcmp(argv[1], "generate") == 0 ? status : cli_flush();
 }

@@ -51,15 +51,28 @@ static bool embedded_model(void)
     return exists(buffer);
 }
 
-const char *cli_find_models(espalier_context *ctx, const char *given, const char **what)
+/* Can the directory run what is wished for? Otherwise the context's message tells why not. */
+static bool complete(espalier_context *ctx, const char *directory, const cli_model_wish *wish)
 {
-    if (given) {
+    espalier_model *model = NULL;
+    espalier_status st = espalier_model_open(ctx, &model, directory, NULL);
+    if (st == ESPALIER_OK) st = espalier_model_require(ctx, model, wish->pipeline, wish->with_texture);
+    espalier_model_free(model);
+    return st == ESPALIER_OK;
+}
+
+const char *cli_find_models(cli_session *s, const cli_model_wish *wish, const char **what)
+{
+    if (wish->directory) {
         *what = "as given";
-        return given;
+        return wish->directory;
     }
-    if (user_models() && espalier_model_is_complete(ctx, buffer)) {
-        *what = "the user's own models";
-        return buffer;
+    if (user_models() && access(buffer, F_OK) == 0) {
+        if (complete(s->ctx, buffer, wish)) {
+            *what = "the user's own models";
+            return buffer;
+        }
+        fprintf(stderr, "espalier: warning: the user's own models are not used: %s\n", espalier_error_message(s->ctx));
     }
     if (embedded_model()) {
         *what = "the small embedded model, which knows 13 kinds of simple objects; name a TRELLIS.2 directory with -m";

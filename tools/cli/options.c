@@ -4,6 +4,7 @@
  */
 #include "cli.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -25,24 +26,52 @@ int cli_usage_error(const char *command, const char *format, ...)
     return ESPALIER_ERR_ARG;
 }
 
-int cli_report_error(const espalier_context *ctx, espalier_status status)
+int cli_report_error(cli_session *s, espalier_status status)
 {
+    const char *text = s->ctx ? espalier_error_message(s->ctx) : "";
+    int code = (int)status;
     if (status == ESPALIER_ERR_CANCELLED) {
-        int caught = cli_signal();
-        fprintf(stderr, "espalier: cancelled\n");
-        return caught == SIGTERM ? 143 : 130;
+        text = "cancelled";
+        code = cli_signal() == SIGTERM ? 143 : 130;
     }
-    const char *text = ctx ? espalier_error_message(ctx) : "";
-    fprintf(stderr, "espalier: %s\n", text[0] ? text : espalier_status_name(status));
-    return (int)status;
+    if (!text[0]) text = espalier_status_name(status);
+    cli_progress_end(&s->progress);
+    fprintf(stderr, "espalier: %s\n", text);
+    if (s->progress.style == CLI_PROGRESS_JSON) {
+        printf("{\"type\": \"error\", \"status\": %d, \"message\": ", code);
+        cli_print_json_string(text);
+        printf("}\n");
+        fflush(stdout);
+    }
+    return code;
+}
+
+int cli_flush(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout)) return 0;
+    fprintf(stderr, "espalier: standard output cannot be written\n");
+    return ESPALIER_ERR_OUTPUT;
+}
+
+const char *cli_option_text(char **argv)
+{
+    static char text[64];
+    const char *last = argv[optind - 1];
+    /* "--name value" and "-n value" leave the value behind; "--name=value" and "-nvalue" do not. */
+    if (optarg && optarg == last && optind >= 2) last = argv[optind - 2];
+    int len = (int)strcspn(last, "=");
+    snprintf(text, sizeof text, "%.*s", len > 60 ? 60 : len, last);
+    return text;
 }
 
 int cli_bad_option(const char *command, char **argv, int option)
 {
     const char *text = argv[optind - 1];
-    if (option == ':') return cli_usage_error(command, "option '%s' needs a value", text);
+    bool is_long = strncmp(text, "--", 2) == 0;
+    if (option == ':') return cli_usage_error(command, "option '%s' needs a value", cli_option_text(argv));
+    if (is_long && optopt != 0) return cli_usage_error(command, "option '%s' takes no value", cli_option_text(argv));
     if (optopt > 0 && optopt < 256) return cli_usage_error(command, "unknown option '-%c'", optopt);
-    return cli_usage_error(command, "unknown or ambiguous option '%s'", text);
+    return cli_usage_error(command, "unknown or ambiguous option '%s'", cli_option_text(argv));
 }
 
 /* ------------------------------------------------------------- numbers */
@@ -52,7 +81,7 @@ bool cli_parse_int(const char *text, int64_t low, int64_t high, int64_t *out)
     char *end = NULL;
     errno = 0;
     long long v = strtoll(text, &end, 10);
-    if (end == text || *end || errno || text[0] == ' ' || v < low || v > high) return false;
+    if (end == text || *end || errno || isspace((unsigned char)text[0]) || v < low || v > high) return false;
     *out = v;
     return true;
 }
@@ -61,7 +90,7 @@ bool cli_parse_double(const char *text, double low, double high, double *out)
 {
     char *end = NULL;
     double v = strtod(text, &end);
-    if (end == text || *end || text[0] == ' ' || !isfinite(v) || v < low || v > high) return false;
+    if (end == text || *end || isspace((unsigned char)text[0]) || !isfinite(v) || v < low || v > high) return false;
     *out = v;
     return true;
 }
@@ -71,7 +100,7 @@ bool cli_parse_size(const char *text, uint64_t *out)
     static const char suffixes[] = "KMGT";
     char *end = NULL;
     double v = strtod(text, &end);
-    if (end == text || !isfinite(v) || v < 0 || text[0] == ' ') return false;
+    if (end == text || !isfinite(v) || v < 0 || isspace((unsigned char)text[0])) return false;
     if (*end) {
         const char *s = strchr(suffixes, *end);
         if (!s) return false;
@@ -102,6 +131,7 @@ int cli_common_option(cli_common *common, const char *command, int option, const
             return cli_usage_error(command, "--mem-budget '%s' is not a size such as 450M or 6G", value);
         return 0;
     case CLI_OPT_QUIET: common->quiet = true; return 0;
+    case CLI_OPT_JSON: common->json = true; return 0;
     default: return 1;
     }
 }
@@ -110,31 +140,40 @@ int cli_common_option(cli_common *common, const char *command, int option, const
 
 static void print_log(void *user, espalier_log_level level, const char *line)
 {
-    (void)user;
-    if (level >= ESPALIER_LOG_INFO) fprintf(stderr, "espalier: %s%s\n", level == ESPALIER_LOG_WARNING ? "warning: " : "", line);
+    cli_session *s = user;
+    if (level == ESPALIER_LOG_WARNING) {
+        cli_progress_end(&s->progress);
+        fprintf(stderr, "espalier: warning: %s\n", line);
+    } else if (level == ESPALIER_LOG_INFO && s->progress.style == CLI_PROGRESS_JSON) {
+        printf("{\"type\": \"notice\", \"text\": ");
+        cli_print_json_string(line);
+        printf("}\n");
+        fflush(stdout);
+    } else if (level == ESPALIER_LOG_INFO && s->progress.style != CLI_PROGRESS_NONE) {
+        cli_progress_end(&s->progress);
+        printf("%s\n", line);
+        fflush(stdout);
+    }
 }
 
-static void print_warning(void *user, espalier_log_level level, const char *line)
-{
-    if (level >= ESPALIER_LOG_WARNING) print_log(user, level, line);
-}
-
-int cli_open(cli_session *s, const cli_common *common)
+int cli_open(cli_session *s, const cli_common *common, cli_progress_style style)
 {
     espalier_runtime_options options = espalier_runtime_options_default();
-    *s = (cli_session){NULL, NULL};
+    *s = (cli_session){.progress = {.style = style}};
     options.threads = (int32_t)common->threads;
     options.cpu_level = common->cpu_level;
-    options.log = common->quiet ? print_warning : print_log;
+    options.log = print_log;
+    options.log_user = s;
     espalier_status st = espalier_runtime_create(&s->runtime, &options);
     if (st == ESPALIER_ERR_DEVICE) {
-        fprintf(stderr, "espalier: this machine cannot run --cpu-level %s\n", espalier_cpu_level_name(common->cpu_level));
+        fprintf(stderr, "espalier: this machine cannot run --cpu-level %s; see 'espalier devices'\n", espalier_cpu_level_name(common->cpu_level));
         return st;
     }
     if (st == ESPALIER_OK) st = espalier_context_create(&s->ctx, s->runtime);
     if (st != ESPALIER_OK) {
+        int status = cli_report_error(s, st);
         cli_close(s);
-        return cli_report_error(NULL, st);
+        return status;
     }
     espalier_context_set_memory_budget(s->ctx, common->memory_budget);
     return 0;
@@ -144,7 +183,8 @@ void cli_close(cli_session *s)
 {
     espalier_context_free(s->ctx);
     espalier_runtime_free(s->runtime);
-    *s = (cli_session){NULL, NULL};
+    s->ctx = NULL;
+    s->runtime = NULL;
 }
 
 /* ------------------------------------------------------------- signals */

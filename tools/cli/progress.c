@@ -82,14 +82,27 @@ void cli_progress_end(cli_progress *p)
     fflush(stdout);
 }
 
-void cli_print_json_string(const char *s)
+/* Bytes of the UTF-8 sequence at s, 0 if there is none (RFC 3629: no surrogates, nothing overlong, nothing above U+10FFFF). */
+static int utf8_length(const unsigned char *s)
 {
+    int n = s[0] < 0x80 ? 1 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : (s[0] & 0xf0) == 0xe0 ? 3 : s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : 0;
+    for (int i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80) return 0;
+    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f)) return 0;
+    return n;
+}
+
+void cli_print_json_string(const char *text)
+{
+    const unsigned char *s = (const unsigned char *)text;
     putchar('"');
-    for (; *s; s++) {
-        unsigned char c = (unsigned char)*s;
-        if (c == '"' || c == '\\') printf("\\%c", c);
-        else if (c < 0x20) printf("\\u%04x", c);
-        else putchar(c);
+    while (*s) {
+        int n = utf8_length(s);
+        if (n == 0) fputs("\\ufffd", stdout);
+        else if (*s == '"' || *s == '\\') printf("\\%c", *s);
+        else if (*s < 0x20) printf("\\u%04x", *s);
+        else fwrite(s, 1, (size_t)n, stdout);
+        s += n ? n : 1;
     }
     putchar('"');
 }

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * generate_options.c: reading and checking the options of espalier generate, before any model is opened: a typing error must not cost minutes.
+ */
+#include "generate.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char help[] =
+    "usage: espalier generate [options] PICTURE -o OUT.glb\n"
+    "\n"
+    "Turn one picture (PNG, JPEG, WebP) of an object into a 3D asset. The same model files, picture and seed give the same bits on every machine.\n"
+    "\n"
+    "  -i, --image FILE         the picture, if not given as an argument; it needs transparency around the object\n"
+    "  -o, --output FILE.glb    GLB with a colour per vertex\n"
+    "      --dump-post FILE     raw mesh and PBR voxels for other tools: .espd (lossless), .qtm3d, else trellis.cpp's layout;\n"
+    "                           alone it writes no GLB\n"
+    "      --report FILE.json   times, memory, knife-edge decisions, soundness of the mesh\n"
+    "  -m, --models DIR         TRELLIS.2 files: Hugging Face (pipeline.json) or GGUF directory\n"
+    "      --weights ROLE=FILE  use FILE for one role (see 'espalier inspect DIR' for the roles)\n"
+    "  -s, --seed N             default 42\n"
+    "      --res N              512, 1024 or 1536 (the latter two are the cascades)\n"
+    "      --pipeline NAME      512, 1024, 1024_cascade, 1536_cascade; wins over --res; default: the model's\n"
+    "      --set STAGE.PARAM=V  STAGE: ss, shape, tex; PARAM: steps, guidance_strength, guidance_rescale, interval_low, interval_high,\n"
+    "                           rescale_t, sigma_min\n"
+    "      --steps N            steps of all three stages (--set wins)\n"
+    "      --gss X, --gsh X     guidance strength of the structure and of the shape stage\n"
+    "      --max-tokens N       token budget of a cascade (default 49152)\n"
+    "      --no-texture         geometry only\n"
+    "      --matte MODE         alpha: the picture must have transparency (default); none: take it whole (also --allow-opaque)\n"
+    "      --force              go on although a soundness check fails\n"
+    "      --threads N          default: all cores\n"
+    "      --cpu-level LEVEL    generic, generic-fma, avx2, avx512, neon: the highest kernels to use (the bits are the same)\n"
+    "      --mem-budget SIZE    such as 6G: work in smaller pieces to stay below\n"
+    "      --quiet              only errors and warnings\n"
+    "      --json               progress and result as JSON lines\n"
+    "  -h, --help, --version\n"
+    "\n"
+    "exit status: 0 done, 2 usage, 3 input, 4 model, 5 memory or limits, 6 internal, 7 output, 8 device, 9 unsound result, 130/143 cancelled\n";
+
+enum {
+    OPT_DUMP = CLI_OPT_FIRST_FREE, OPT_REPORT, OPT_WEIGHTS, OPT_RES, OPT_PIPELINE, OPT_SET, OPT_STEPS, OPT_GSS, OPT_GSH, OPT_MAX_TOKENS,
+    OPT_NO_TEXTURE, OPT_MATTE, OPT_ALLOW_OPAQUE, OPT_FORCE
+};
+
+/* ------------------------------------------------------------- sampler parameters */
+
+enum { PARAM_STEPS, PARAM_GUIDANCE_STRENGTH, PARAM_GUIDANCE_RESCALE, PARAM_INTERVAL_LOW, PARAM_INTERVAL_HIGH, PARAM_RESCALE_T, PARAM_SIGMA_MIN };
+
+static const char *const stage_names[] = {"ss", "shape", "tex"};
+static const struct {
+    const char *name;
+    double low, high;
+} params[] = {
+    [PARAM_STEPS] = {"steps", 1, 1000},
+    [PARAM_GUIDANCE_STRENGTH] = {"guidance_strength", 0, 1000},
+    [PARAM_GUIDANCE_RESCALE] = {"guidance_rescale", 0, 1},
+    [PARAM_INTERVAL_LOW] = {"interval_low", -1, 2},
+    [PARAM_INTERVAL_HIGH] = {"interval_high", -1, 2},
+    [PARAM_RESCALE_T] = {"rescale_t", 1e-3, 1000},
+    [PARAM_SIGMA_MIN] = {"sigma_min", 0, 0.5},
+};
+#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+
+static bool is_word(const char *word, const char *text, size_t len)
+{
+    return strlen(word) == len && strncmp(word, text, len) == 0;
+}
+
+/* `option` and `text` are what the user wrote. */
+static int add_setting(cli_generate_options *o, const char *option, const char *text, int stage, int param, const char *value)
+{
+    double number = 0;
+    int64_t whole = 0;
+    bool good = param == PARAM_STEPS ? cli_parse_int(value, (int64_t)params[param].low, (int64_t)params[param].high, &whole)
+                                     : cli_parse_double(value, params[param].low, params[param].high, &number);
+    if (!good)
+        return cli_usage_error("generate", "%s '%s': the value is not a %snumber from %g to %g", option, text, param == PARAM_STEPS ? "whole " : "",
+                               params[param].low, params[param].high);
+    if (o->n_settings == CLI_MAX_SETTINGS) return cli_usage_error("generate", "more than %d settings", CLI_MAX_SETTINGS);
+    o->settings[o->n_settings++] = (cli_setting){stage, param, param == PARAM_STEPS ? (double)whole : number};
+    return 0;
+}
+
+/* "ss.steps=20" */
+static int parse_setting(cli_generate_options *o, const char *text)
+{
+    const char *dot = strchr(text, '.'), *equal = strchr(text, '=');
+    int stage = 0, param = 0;
+
+    if (!dot || !equal || dot > equal) return cli_usage_error("generate", "--set '%s' is not STAGE.PARAM=VALUE", text);
+    while (stage < COUNT(stage_names) && !is_word(stage_names[stage], text, (size_t)(dot - text))) stage++;
+    if (stage == COUNT(stage_names)) return cli_usage_error("generate", "--set '%s': the stage is none of ss, shape, tex", text);
+    while (param < COUNT(params) && !is_word(params[param].name, dot + 1, (size_t)(equal - dot - 1))) param++;
+    if (param == COUNT(params)) return cli_usage_error("generate", "--set '%s': unknown parameter", text);
+    return add_setting(o, "--set", text, stage, param, equal + 1);
+}
+
+static void apply_setting(espalier_generate_params *p, const cli_setting *setting)
+{
+    espalier_sampler *samplers[] = {&p->structure, &p->shape, &p->texture};
+    espalier_sampler *s = samplers[setting->stage];
+    switch (setting->param) {
+    case PARAM_STEPS: s->steps = (int32_t)setting->value; break;
+    case PARAM_GUIDANCE_STRENGTH: s->guidance_strength = setting->value; break;
+    case PARAM_GUIDANCE_RESCALE: s->guidance_rescale = setting->value; break;
+    case PARAM_INTERVAL_LOW: s->interval_low = setting->value; break;
+    case PARAM_INTERVAL_HIGH: s->interval_high = setting->value; break;
+    case PARAM_RESCALE_T: s->rescale_t = setting->value; break;
+    case PARAM_SIGMA_MIN: s->sigma_min = setting->value; break;
+    default: break;
+    }
+}
+
+espalier_pipeline_type cli_generate_pipeline(const cli_generate_options *o)
+{
+    return o->pipeline ? o->pipeline : o->resolution;
+}
+
+void cli_generate_params(const cli_generate_options *o, espalier_generate_params *p, const espalier_model *model)
+{
+    *p = espalier_generate_params_default(model);
+    p->seed = o->seed;
+    if (cli_generate_pipeline(o)) p->pipeline = cli_generate_pipeline(o);
+    if (o->max_tokens) p->max_tokens = o->max_tokens;
+    p->with_texture = !o->no_texture;
+    p->force = o->force;
+    if (o->steps) p->structure.steps = p->shape.steps = p->texture.steps = (int32_t)o->steps;
+    for (int i = 0; i < o->n_settings; i++) apply_setting(p, &o->settings[i]);
+}
+
+/* ------------------------------------------------------------- single options */
+
+static int parse_weights(cli_generate_options *o, const char *text)
+{
+    const char *equal = strchr(text, '=');
+    if (o->n_weights == CLI_MAX_WEIGHTS) return cli_usage_error("generate", "more than %d --weights", CLI_MAX_WEIGHTS);
+    if (!equal || equal == text || !equal[1]) return cli_usage_error("generate", "--weights '%s' is not ROLE=FILE", text);
+    char *copy = o->weight_text[o->n_weights];
+    if (strlen(text) >= sizeof o->weight_text[0]) return cli_usage_error("generate", "--weights '%.40s...' is too long", text);
+    strcpy(copy, text);
+    copy[equal - text] = 0;
+    o->weights[2 * o->n_weights] = copy;
+    o->weights[2 * o->n_weights + 1] = copy + (equal - text) + 1;
+    o->n_weights++;
+    return 0;
+}
+
+static int parse_resolution(cli_generate_options *o, const char *text)
+{
+    if (strcmp(text, "512") == 0) o->resolution = ESPALIER_PIPELINE_512;
+    else if (strcmp(text, "1024") == 0) o->resolution = ESPALIER_PIPELINE_1024_CASCADE;
+    else if (strcmp(text, "1536") == 0) o->resolution = ESPALIER_PIPELINE_1536_CASCADE;
+    else return cli_usage_error("generate", "--res '%s' is none of 512, 1024, 1536", text);
+    return 0;
+}
+
+static int set_image(cli_generate_options *o, const char *path)
+{
+    if (o->image) return cli_usage_error("generate", "more than one picture: '%s' and '%s'", o->image, path);
+    o->image = path;
+    return 0;
+}
+
+static int parse_matte(cli_generate_options *o, const char *text)
+{
+    if (strcmp(text, "none") != 0 && strcmp(text, "alpha") != 0) return cli_usage_error("generate", "--matte '%s' is none of alpha, none", text);
+    o->opaque = text[0] == 'n';
+    return 0;
+}
+
+static int parse_option(cli_generate_options *o, int c, const char *value)
+{
+    switch (c) {
+    case 'i': return set_image(o, value);
+    case 'o': o->output = value; return 0;
+    case 'm': o->models = value; return 0;
+    case 's':
+        if (!cli_parse_int(value, INT64_MIN, INT64_MAX, &o->seed))
+            return cli_usage_error("generate", "--seed '%s' is not a whole number of 64 bits", value);
+        return 0;
+    case OPT_DUMP: o->dump = value; return 0;
+    case OPT_REPORT: o->report = value; return 0;
+    case OPT_WEIGHTS: return parse_weights(o, value);
+    case OPT_RES: return parse_resolution(o, value);
+    case OPT_PIPELINE:
+        if (espalier_pipeline_parse(&o->pipeline, value) != ESPALIER_OK || o->pipeline == ESPALIER_PIPELINE_DEFAULT)
+            return cli_usage_error("generate", "--pipeline '%s' is none of 512, 1024, 1024_cascade, 1536_cascade", value);
+        return 0;
+    case OPT_SET: return parse_setting(o, value);
+    case OPT_STEPS:
+        if (!cli_parse_int(value, 1, 1000, &o->steps))
+            return cli_usage_error("generate", "--steps '%s' is not a whole number from 1 to 1000", value);
+        return 0;
+    case OPT_GSS: return add_setting(o, "--gss", value, 0, PARAM_GUIDANCE_STRENGTH, value);
+    case OPT_GSH: return add_setting(o, "--gsh", value, 1, PARAM_GUIDANCE_STRENGTH, value);
+    case OPT_MAX_TOKENS:
+        if (!cli_parse_int(value, 1, 16777216, &o->max_tokens))
+            return cli_usage_error("generate", "--max-tokens '%s' is not a whole number from 1 to 16777216", value);
+        return 0;
+    case OPT_NO_TEXTURE: o->no_texture = true; return 0;
+    case OPT_ALLOW_OPAQUE: o->opaque = true; return 0;
+    case OPT_MATTE: return parse_matte(o, value);
+    case OPT_FORCE: o->force = true; return 0;
+    default: return cli_common_option(&o->common, "generate", c, value);
+    }
+}
+
+/* ------------------------------------------------------------- files */
+
+static int output_error(const char *path, const char *text)
+{
+    fprintf(stderr, "espalier: %s: %s\n", path, text);
+    return ESPALIER_ERR_OUTPUT;
+}
+
+/* A result that cannot be written should not cost an hour of computing: find out now. */
+static int check_output(const char *path)
+{
+    char dir[4096];
+    struct stat info;
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    size_t len = !slash ? 1 : slash == path ? 1 : (size_t)(slash - path);
+
+    if (!path) return 0;
+    if (strlen(path) >= sizeof dir) return output_error(path, "the name is too long");
+    if (stat(path, &info) == 0) {
+        if (S_ISDIR(info.st_mode)) return output_error(path, "is a directory; give a file name");
+        if (access(path, W_OK) != 0) return output_error(path, "may not be written");
+        if (!S_ISREG(info.st_mode)) return 0;
+    } else if (errno == ENAMETOOLONG) {
+        return output_error(path, "the name is too long");
+    }
+    memcpy(dir, slash ? path : ".", len);
+    dir[len] = 0;
+    if (stat(dir, &info) != 0 || !S_ISDIR(info.st_mode)) return output_error(dir, "no such directory to write to");
+    if (slash && !slash[1]) return output_error(path, "is a directory; give a file name");
+    if (access(dir, W_OK | X_OK) != 0) return output_error(dir, "this directory may not be written to");
+    return 0;
+}
+
+static bool same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    if (strcmp(a, b) == 0) return stat(a, &x) != 0 || S_ISREG(x.st_mode);
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* Results must not overwrite each other or the picture. */
+static int check_collisions(const cli_generate_options *o)
+{
+    const char *const paths[] = {o->image, o->output, o->dump, o->report};
+    for (int i = 0; i < COUNT(paths); i++)
+        for (int k = i + 1; k < COUNT(paths); k++)
+            if (paths[i] && paths[k] && same_file(paths[i], paths[k]))
+                return cli_usage_error("generate", "'%s' would be overwritten by '%s'", paths[i], paths[k]);
+    return 0;
+}
+
+static int check_files(const cli_generate_options *o)
+{
+    size_t len = o->output ? strlen(o->output) : 0;
+    int status;
+    if (!o->image) return cli_usage_error("generate", "name a picture");
+    if (!o->output && !o->dump) return cli_usage_error("generate", "name the result with -o FILE.glb or --dump-post FILE");
+    if (o->output && (len < 5 || strcmp(o->output + len - 4, ".glb") != 0))
+        return cli_usage_error("generate", "-o '%s' does not end in .glb", o->output);
+    if ((status = check_collisions(o)) != 0) return status;
+    if ((status = check_output(o->output)) != 0) return status;
+    if ((status = check_output(o->dump)) != 0) return status;
+    return check_output(o->report);
+}
+
+int cli_generate_parse(cli_generate_options *o, int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"image", required_argument, NULL, 'i'}, {"output", required_argument, NULL, 'o'}, {"models", required_argument, NULL, 'm'},
+        {"seed", required_argument, NULL, 's'}, {"dump-post", required_argument, NULL, OPT_DUMP},
+        {"report", required_argument, NULL, OPT_REPORT}, {"weights", required_argument, NULL, OPT_WEIGHTS},
+        {"res", required_argument, NULL, OPT_RES}, {"pipeline", required_argument, NULL, OPT_PIPELINE},
+        {"set", required_argument, NULL, OPT_SET}, {"steps", required_argument, NULL, OPT_STEPS},
+        {"gss", required_argument, NULL, OPT_GSS}, {"gsh", required_argument, NULL, OPT_GSH},
+        {"max-tokens", required_argument, NULL, OPT_MAX_TOKENS}, {"no-texture", no_argument, NULL, OPT_NO_TEXTURE},
+        {"matte", required_argument, NULL, OPT_MATTE}, {"allow-opaque", no_argument, NULL, OPT_ALLOW_OPAQUE},
+        {"force", no_argument, NULL, OPT_FORCE}, CLI_COMMON_OPTIONS, {NULL, 0, NULL, 0},
+    };
+    int c, status;
+    while ((c = getopt_long(argc, argv, ":hi:o:m:s:", options, NULL)) != -1) {
+        if (c == 'h') return fputs(help, stdout), CLI_DONE;
+        if (c == CLI_OPT_VERSION) return printf("espalier %s\n", espalier_version()), CLI_DONE;
+        if (c == '?' || c == ':') return cli_bad_option("generate", argv, c);
+        if (optarg && !optarg[0]) return cli_usage_error("generate", "option '%s' has an empty value", cli_option_text(argv));
+        if ((status = parse_option(o, c, optarg)) != 0) return status;
+    }
+    for (; optind < argc; optind++)
+        if ((status = set_image(o, argv[optind])) != 0) return status;
+    return check_files(o);
+}
