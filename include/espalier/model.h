@@ -45,8 +45,8 @@ typedef struct espalier_model_options {
 } espalier_model_options;
 ESPALIER_API espalier_model_options espalier_model_options_default(void);
 
-/* Open a Hugging Face directory (pipeline.json) or a flat GGUF directory (ss_flow.gguf, ...); the layout is detected. Every file that is there is mapped
- * and its header, names and shapes are checked; a part that is absent is no error here (espalier_model_require() is). options may be NULL.
+/* Open a Hugging Face directory (pipeline.json) or a flat GGUF directory (ss_flow.gguf, ...); the layout is detected. Every file that
+ * is there is mapped and its header, names and shapes are checked; a part that is absent is no error here (espalier_model_require() is). options may be NULL.
  * ESPALIER_OK: release with espalier_model_free(). Otherwise *out is NULL: ESPALIER_ERR_MODEL, ESPALIER_ERR_RESOURCE. */
 ESPALIER_API espalier_status espalier_model_open(espalier_context *ctx, espalier_model **out, const char *directory,
                                                  const espalier_model_options *options);

@@ -42,7 +42,7 @@ typedef struct espalier_generate_params {
     int64_t max_tokens;                           /* cascade token budget, default 49152 */
     int32_t with_texture;                         /* default 1 */
     int32_t force;                                /* go on although a soundness gate fails */
-    espalier_report *report;                      /* filled if not NULL */
+    espalier_report *report;                      /* filled if not NULL; a fresh one for every run */
 } espalier_generate_params;
 ESPALIER_API espalier_generate_params espalier_generate_params_default(const espalier_model *model);
 
@@ -53,7 +53,8 @@ typedef enum espalier_matte {
     ESPALIER_MATTE_NONE = 1          /* take the picture whole if it has none */
 } espalier_matte;
 
-/* Crop to the object and premultiply on black: RGB square. ERR_INPUT: no transparency, or nothing opaque in it. `name` (may be NULL) is for messages. */
+/* Crop to the object and premultiply on black: RGB square. ERR_INPUT: no transparency, or nothing opaque in it. `name` (may be
+ * NULL) is for messages. */
 ESPALIER_API espalier_status espalier_preprocess(espalier_context *ctx, espalier_image *out, const espalier_image *picture,
                                                  espalier_matte matte, const char *name, espalier_report *report);
 

@@ -165,7 +165,8 @@ done:
 static espalier_status write_out(esi_writer *w, const uint8_t *bytes, size_t size)
 {
     while (size != 0) {
-        ssize_t n = write(w->fd, bytes, ESI_MIN(size, (size_t)1 << 30));
+        if (esi_cancel_requested(w->ctx)) return fail_writer(w, "cancelled", EINTR);
+        ssize_t n = write(w->fd, bytes, ESI_MIN(size, (size_t)4 << 20));
         if (n < 0 && errno == EINTR && !esi_cancel_requested(w->ctx)) continue;
         if (n <= 0) return fail_writer(w, "cannot be written", n < 0 ? errno : ENOSPC);
         bytes += n;

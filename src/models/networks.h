@@ -80,6 +80,7 @@ typedef struct esi_ss_decoder esi_ss_decoder;
 espalier_status esi_ss_decoder_open(espalier_context *ctx, esi_ss_decoder **out, esi_weight_file *file, const esi_json *config);
 void esi_ss_decoder_free(espalier_context *ctx, esi_ss_decoder *m);
 esi_weights *esi_ss_decoder_weights(esi_ss_decoder *m);
+int esi_ss_decoder_channels(const esi_ss_decoder *m);                /* of the latent */
 int esi_ss_decoder_upscale(const esi_ss_decoder *m);                 /* output cells per latent cell and axis: 2^(levels - 1) */
 /* latent rows [R^3, 8] (n = (x*R + y)*R + z) -> logits [(R*up)^3, 1] in the same order. New tensor of the innermost scope. */
 espalier_status esi_ss_decoder_forward(espalier_context *ctx, const esi_ss_decoder *m, esi_tensor *logits, esi_tensor latent, int64_t R);

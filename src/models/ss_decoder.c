@@ -197,6 +197,11 @@ esi_weights *esi_ss_decoder_weights(esi_ss_decoder *m)
     return m->weights;
 }
 
+int esi_ss_decoder_channels(const esi_ss_decoder *m)
+{
+    return m->latent_channels;
+}
+
 int esi_ss_decoder_upscale(const esi_ss_decoder *m)
 {
     return 1 << (m->levels - 1);

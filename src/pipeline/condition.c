@@ -63,7 +63,7 @@ espalier_status espalier_condition_create(espalier_context *ctx, espalier_condit
         if (st == ESPALIER_OK)
             st = stages->image_condition(stages->user, ctx, model, picture, model->settings.image_size << i, &c->view[i]);
         if (st == ESPALIER_OK)
-            st = esi_gate_finite(ctx, report, ESI_STAGE_CONDITION, c->view[i].tokens, c->view[i].rows * c->view[i].channels, false);
+            st = esi_gate_finite(ctx, report, ESI_STAGE_CONDITION, c->view[i].tokens, c->view[i].rows * c->view[i].channels, ESI_GATE_ENDS);
     }
     if (st == ESPALIER_OK) st = esi_progress(ctx, "condition", (uint64_t)views, (uint64_t)views);
     if (st == ESPALIER_OK)

@@ -70,10 +70,10 @@ static espalier_status decode_shape(espalier_context *ctx, espalier_asset *a, co
 
     st = stages->decode_latent(stages->user, ctx, model, false, shape->features, &shape->coords, &a->lineage, &head, &rows);
     if (st != ESPALIER_OK) goto done;
-    st = esi_gate(ctx, p->report, ESI_STAGE_DECODE, "no_voxels", (double)rows, 1, rows > 0, false,
+    st = esi_gate(ctx, p->report, ESI_STAGE_DECODE, "no_voxels", (double)rows, 1, rows > 0, ESI_GATE_ENDS,
                   "no voxels: the shape decoder kept none of its subdivisions");
     if (st != ESPALIER_OK) goto done;
-    st = esi_gate_finite(ctx, p->report, ESI_STAGE_DECODE, head, rows * SHAPE_HEAD, p->force != 0);
+    st = esi_gate_finite(ctx, p->report, ESI_STAGE_DECODE, head, rows * SHAPE_HEAD, esi_gate_forced_by(p));
     if (st != ESPALIER_OK) goto done;
     for (int level = 0; level + 1 < a->lineage.levels; level++) {
         char name[24];
@@ -111,11 +111,12 @@ static espalier_status decode_texture(espalier_context *ctx, espalier_asset *a, 
 {
     const esi_stage_table *stages = esi_stages(ctx);
     int64_t rows = 0;
-    espalier_status st = stages->decode_latent(stages->user, ctx, model, true, texture->features, &texture->coords, &a->lineage, &a->attributes, &rows);
+    espalier_status st = stages->decode_latent(stages->user, ctx, model, true, texture->features, &texture->coords, &a->lineage,
+                                               &a->attributes, &rows);
     if (st != ESPALIER_OK) return st;
     if (rows != a->data.n_voxels)
         return esi_fail(ctx, ESPALIER_ERR_INTERNAL, "decode: %lld texture rows for %lld voxels", (long long)rows, (long long)a->data.n_voxels);
-    st = esi_gate_finite(ctx, p->report, ESI_STAGE_DECODE, a->attributes, rows * TEXTURE_HEAD, p->force != 0);
+    st = esi_gate_finite(ctx, p->report, ESI_STAGE_DECODE, a->attributes, rows * TEXTURE_HEAD, esi_gate_forced_by(p));
     for (int64_t i = 0; i < rows * TEXTURE_HEAD; i++) a->attributes[i] = 0.5f * a->attributes[i] + 0.5f;
     return st;
 }

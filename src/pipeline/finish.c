@@ -31,10 +31,10 @@ espalier_status espalier_finish(espalier_context *ctx, espalier_asset *asset, co
             params->report->mesh = stats;
         }
         double share = stats.faces ? (double)stats.largest_component_faces / (double)stats.faces : 0;
-        snprintf(text, sizeof text, "the largest of %llu components has %.2f %% of the %llu faces, less than %.0f %%", (unsigned long long)stats.components,
-                 100 * share, (unsigned long long)stats.faces, 100 * MIN_LARGEST_COMPONENT);
+        snprintf(text, sizeof text, "the largest of %llu components has %.2f %% of the %llu faces, less than %.0f %%",
+                 (unsigned long long)stats.components, 100 * share, (unsigned long long)stats.faces, 100 * MIN_LARGEST_COMPONENT);
         st = esi_gate(ctx, params->report, ESI_STAGE_FINISH, "largest_component", share, MIN_LARGEST_COMPONENT, share >= MIN_LARGEST_COMPONENT,
-                      params->force != 0, stats.faces ? text : "the mesh has no faces");
+                      stats.faces ? esi_gate_forced_by(params) : ESI_GATE_ENDS, stats.faces ? text : "the mesh has no faces");
     }
     if (st == ESPALIER_OK) st = esi_progress(ctx, "finish", 1, 1);
     return esi_leave(ctx, &fp, esi_stage_end(ctx, &timer, st));

@@ -6,13 +6,13 @@
 #include "pipeline/params.h"
 #include "pipeline/report.h"
 
-#include <stdio.h>
-
-static void note_run(espalier_report *report, const espalier_model *model, const espalier_generate_params *p, const esi_route *route)
+static espalier_status note_run(espalier_report *report, const espalier_model *model, const espalier_generate_params *p, const esi_route *route)
 {
-    if (!report) return;
+    if (!report) return ESPALIER_OK;
+    esi_free(report->owner, report->model_directory);
+    report->model_directory = esi_strdup(report->owner, espalier_model_directory(model));
+    if (!report->model_directory) return ESPALIER_ERR_RESOURCE;
     report->has_run = true;
-    snprintf(report->model_directory, sizeof report->model_directory, "%s", espalier_model_directory(model));
     report->pipeline = route->type;
     report->seed = p->seed;
     report->max_tokens = p->max_tokens;
@@ -20,6 +20,7 @@ static void note_run(espalier_report *report, const espalier_model *model, const
     report->sampler[1] = p->shape;
     report->sampler[2] = p->texture;
     report->with_texture = p->with_texture != 0;
+    return ESPALIER_OK;
 }
 
 static espalier_status run(espalier_context *ctx, espalier_asset **out, const espalier_model *model, const espalier_image *picture,
@@ -75,8 +76,8 @@ espalier_status espalier_generate(espalier_context *ctx, espalier_asset **out, c
     if (st == ESPALIER_OK) st = espalier_model_require(ctx, model, params->pipeline, params->with_texture);
     if (st == ESPALIER_OK) {
         esi_route_of(&route, model, params->pipeline);
-        note_run(params->report, model, params, &route);
-        st = run(ctx, out, model, picture, matte, name, params, &route);
+        st = note_run(params->report, model, params, &route);
     }
+    if (st == ESPALIER_OK) st = run(ctx, out, model, picture, matte, name, params, &route);
     return esi_leave(ctx, &fp, st);
 }

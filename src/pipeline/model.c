@@ -5,6 +5,9 @@
 #include "pipeline/model.h"
 
 #include "base/context.h"
+#include "pipeline/stages.h"
+
+#define MAX_STRUCTURE_SIDE 1024     /* cells per axis of the occupancy grid */
 
 /* ------------------------------------------------------------- names */
 
@@ -85,8 +88,8 @@ static espalier_status open_role(espalier_context *ctx, espalier_model *m, espal
     return st;
 }
 
-/* Networks that exist must fit together; what each alone cannot know. */
-static espalier_status check_agreement(espalier_context *ctx, const espalier_model *m)
+/* Networks that exist must fit together and to the pipeline's sizes; what each alone cannot know. */
+static espalier_status check_flows(espalier_context *ctx, const espalier_model *m)
 {
     const esi_flow *flows[] = {m->ss_flow, m->shape_flow[0], m->shape_flow[1], m->texture_flow[0], m->texture_flow[1]};
     const espalier_role roles[] = {ESPALIER_ROLE_SS_FLOW, ESPALIER_ROLE_SHAPE_FLOW_512, ESPALIER_ROLE_SHAPE_FLOW_1024,
@@ -96,7 +99,7 @@ static espalier_status check_agreement(espalier_context *ctx, const espalier_mod
         const esi_flow_config *c = esi_flow_get_config(flows[i]);
         const char *path = m->files.role[roles[i]].weights;
         bool texture = roles[i] == ESPALIER_ROLE_TEX_FLOW_512 || roles[i] == ESPALIER_ROLE_TEX_FLOW_1024;
-        int out = i == 0 ? 8 : ESI_LATENT_CHANNELS, in = texture ? 2 * out : out;
+        int out = i == 0 ? ESI_STRUCTURE_CHANNELS : ESI_LATENT_CHANNELS, in = texture ? 2 * out : out;
         if (c->in_channels != in || c->out_channels != out)
             return esi_fail(ctx, ESPALIER_ERR_MODEL, "%s: %d channels in and %d out, expected %d and %d as %s", path, c->in_channels,
                             c->out_channels, in, out, espalier_role_name(roles[i]));
@@ -104,29 +107,50 @@ static espalier_status check_agreement(espalier_context *ctx, const espalier_mod
             return esi_fail(ctx, ESPALIER_ERR_MODEL, "%s: condition of %d channels, but the image encoder gives %d", path, c->cond_channels,
                             esi_dinov3_get_config(m->encoder)->hidden);
     }
+    return ESPALIER_OK;
+}
+
+static espalier_status check_structure(espalier_context *ctx, const espalier_model *m)
+{
+    if (m->encoder && m->settings.image_size % esi_dinov3_get_config(m->encoder)->patch != 0)
+        return esi_fail(ctx, ESPALIER_ERR_MODEL, "%s: patches of %d pixels do not fill the picture of %d",
+                        m->files.role[ESPALIER_ROLE_IMAGE_ENCODER].weights, esi_dinov3_get_config(m->encoder)->patch, (int)m->settings.image_size);
+    if (!m->ss_decoder) return ESPALIER_OK;
+    const char *path = m->files.role[ESPALIER_ROLE_SS_DECODER].weights;
+    if (esi_ss_decoder_channels(m->ss_decoder) != ESI_STRUCTURE_CHANNELS)
+        return esi_fail(ctx, ESPALIER_ERR_MODEL, "%s: a latent of %d channels, expected %d", path, esi_ss_decoder_channels(m->ss_decoder),
+                        ESI_STRUCTURE_CHANNELS);
+    if (!m->ss_flow) return ESPALIER_OK;
+    int64_t side = esi_structure_latent_side(m) * esi_ss_decoder_upscale(m->ss_decoder);
+    if (side > MAX_STRUCTURE_SIDE || side % m->settings.token_grid != 0)
+        return esi_fail(ctx, ESPALIER_ERR_MODEL, "%s: gives %lld cells per axis, which do not reduce to a token grid of %d", path, (long long)side,
+                        (int)m->settings.token_grid);
+    return ESPALIER_OK;
+}
+
+static espalier_status check_decoders(espalier_context *ctx, const espalier_model *m)
+{
     const esi_sparse_decoder *decoders[] = {m->shape_decoder, m->texture_decoder};
     for (size_t i = 0; i < ESI_COUNT(decoders); i++) {
         if (!decoders[i]) continue;
         const esi_sparse_decoder_config *c = esi_sparse_decoder_get_config(decoders[i]);
         const char *path = m->files.role[i == 0 ? ESPALIER_ROLE_SHAPE_DECODER : ESPALIER_ROLE_TEX_DECODER].weights;
-        int out = i == 0 ? 7 : 6;
+        int out = i == 0 ? 7 : 6, ratio = m->settings.resolution / m->settings.token_grid;
         if (c->latent_channels != ESI_LATENT_CHANNELS || c->out_channels != out || c->pred_subdiv != (i == 0))
             return esi_fail(ctx, ESPALIER_ERR_MODEL, "%s: %d latent and %d output channels%s; this is no %s decoder", path, c->latent_channels,
                             c->out_channels, c->pred_subdiv ? " with subdivision" : "", i == 0 ? "shape" : "texture");
-    }
-    if (m->shape_decoder) {
-        const esi_sparse_decoder_config *c = esi_sparse_decoder_get_config(m->shape_decoder);
-        int ratio = m->settings.resolution / m->settings.token_grid;
         if (ratio != 1 << (c->levels - 1))
-            return esi_fail(ctx, ESPALIER_ERR_MODEL, "%s: %d subdivision levels, but the pipeline goes from %d to %d cells",
-                            m->files.role[ESPALIER_ROLE_SHAPE_DECODER].weights, c->levels - 1, (int)m->settings.token_grid,
-                            (int)m->settings.resolution);
-        if (m->texture_decoder && esi_sparse_decoder_get_config(m->texture_decoder)->levels != c->levels)
-            return esi_fail(ctx, ESPALIER_ERR_MODEL, "%s: %d levels, but the shape decoder has %d",
-                            m->files.role[ESPALIER_ROLE_TEX_DECODER].weights,
-                            esi_sparse_decoder_get_config(m->texture_decoder)->levels, c->levels);
+            return esi_fail(ctx, ESPALIER_ERR_MODEL, "%s: %d subdivision levels, but the pipeline goes from %d to %d cells", path, c->levels - 1,
+                            (int)m->settings.token_grid, (int)m->settings.resolution);
     }
     return ESPALIER_OK;
+}
+
+static espalier_status check_agreement(espalier_context *ctx, const espalier_model *m)
+{
+    espalier_status st = check_flows(ctx, m);
+    if (st == ESPALIER_OK) st = check_structure(ctx, m);
+    return st == ESPALIER_OK ? check_decoders(ctx, m) : st;
 }
 
 static espalier_status open_all(espalier_context *ctx, espalier_model *m, const char *directory, const espalier_model_options *options)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * plan.c: what each stage will need at most, told before any work. Encoder and structure have known sizes; shape and texture depend on the picture and are
- * told when the tokens are counted.
+ * plan.c: what each stage will need at most, told before any work. Encoder and structure have known sizes; shape and texture depend on the
+ * picture and are told when the tokens are counted.
  */
 #include "base/context.h"
 #include "pipeline/params.h"

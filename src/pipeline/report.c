@@ -34,6 +34,7 @@ void espalier_report_free(espalier_report *report)
     if (!report) return;
     espalier_context *owner = report->owner;
     esi_text_free(owner, &report->json);
+    esi_free(owner, report->model_directory);
     esi_free(owner, report);
     espalier_context_free(owner);
 }
@@ -56,19 +57,38 @@ espalier_status esi_stage_end(espalier_context *ctx, esi_stage_timer *timer, esp
     return status;
 }
 
-espalier_status esi_gate(espalier_context *ctx, espalier_report *report, esi_stage stage, const char *name, double value, double limit,
-                         bool passed, bool force, const char *text)
+esi_gate_mode esi_gate_forced_by(const espalier_generate_params *p)
 {
-    if (report && report->n_gates < ESI_MAX_GATES)
-        report->gate[report->n_gates++] = (esi_gate_record){name, stage_names[stage], value, limit, passed};
+    return p->force ? ESI_GATE_WARNS : ESI_GATE_STOPS;
+}
+
+/* A cascade passes some gates twice: the failure, or else the later value, stays. */
+static void record_gate(espalier_report *report, const esi_gate_record *gate)
+{
+    int i = 0;
+    while (i < report->n_gates && (strcmp(report->gate[i].name, gate->name) != 0 || report->gate[i].stage != gate->stage)) i++;
+    if (i == ESI_MAX_GATES) return;
+    if (i == report->n_gates)
+        report->n_gates++;
+    else if (!report->gate[i].passed)
+        return;
+    report->gate[i] = *gate;
+}
+
+espalier_status esi_gate(espalier_context *ctx, espalier_report *report, esi_stage stage, const char *name, double value, double limit,
+                         bool passed, esi_gate_mode mode, const char *text)
+{
+    const esi_gate_record gate = {name, stage_names[stage], value, limit, passed};
+    if (report) record_gate(report, &gate);
     if (passed) return ESPALIER_OK;
-    if (!force) return esi_fail(ctx, ESPALIER_ERR_SOUNDNESS, "%s: %s; --force goes on all the same", stage_names[stage], text);
+    if (mode == ESI_GATE_ENDS) return esi_fail(ctx, ESPALIER_ERR_SOUNDNESS, "%s: %s", stage_names[stage], text);
+    if (mode == ESI_GATE_STOPS) return esi_fail(ctx, ESPALIER_ERR_SOUNDNESS, "%s: %s; --force goes on all the same", stage_names[stage], text);
     esi_log(ctx, ESPALIER_LOG_WARNING, "%s: %s; going on as asked", stage_names[stage], text);
     return ESPALIER_OK;
 }
 
 espalier_status esi_gate_finite(espalier_context *ctx, espalier_report *report, esi_stage stage, const float *values, int64_t count,
-                                bool force)
+                                esi_gate_mode mode)
 {
     uint64_t nan_count = 0, inf_count = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -79,11 +99,10 @@ espalier_status esi_gate_finite(espalier_context *ctx, espalier_report *report, 
         report->stage[stage].nan_count += nan_count;
         report->stage[stage].inf_count += inf_count;
     }
-    if (nan_count + inf_count == 0) return ESPALIER_OK;
     char text[128];
     snprintf(text, sizeof text, "%" PRIu64 " NaN and %" PRIu64 " infinite values of %lld in the output", nan_count, inf_count,
              (long long)count);
-    return esi_gate(ctx, report, stage, "nan", (double)(nan_count + inf_count), 0, false, force, text);
+    return esi_gate(ctx, report, stage, "nan", (double)(nan_count + inf_count), 0, nan_count + inf_count == 0, mode, text);
 }
 
 void esi_report_decisions(espalier_report *report, const char *name, const float *values, int64_t count)

@@ -33,7 +33,7 @@ typedef struct esi_decision_record {
     esi_decision_stats stats;
 } esi_decision_record;
 
-#define ESI_MAX_GATES 8
+#define ESI_MAX_GATES 16
 typedef struct esi_gate_record {
     const char *name;                    /* "nan", "no_voxels", "largest_component" */
     const char *stage;
@@ -50,7 +50,7 @@ struct espalier_report {
     int n_gates;
     bool has_run, has_picture, has_mesh, has_result;
     /* run */
-    char model_directory[512];
+    char *model_directory;               /* esi_alloc of owner */
     espalier_pipeline_type pipeline;
     int64_t seed, max_tokens;
     espalier_sampler sampler[3];         /* structure, shape, texture */
@@ -74,11 +74,21 @@ typedef struct esi_stage_timer {
 esi_stage_timer esi_stage_begin(espalier_context *ctx, espalier_report *report, esi_stage stage);
 espalier_status esi_stage_end(espalier_context *ctx, esi_stage_timer *timer, espalier_status status);
 
-/* Counts NaN and infinities of a stage's output into its record; ERR_SOUNDNESS when there are any and `force` is false. */
-espalier_status esi_gate_finite(espalier_context *ctx, espalier_report *report, esi_stage stage, const float *values, int64_t count, bool force);
-/* Records a gate; ERR_SOUNDNESS with `text` when it failed and `force` is false (a warning with force). */
+/* What a failed gate does. */
+typedef enum esi_gate_mode {
+    ESI_GATE_STOPS,                      /* ERR_SOUNDNESS, and the message says that force would go on */
+    ESI_GATE_WARNS,                      /* the caller has asked to go on */
+    ESI_GATE_ENDS                        /* ERR_SOUNDNESS in any case: nothing can follow */
+} esi_gate_mode;
+/* STOPS, or WARNS when the caller forces. */
+esi_gate_mode esi_gate_forced_by(const espalier_generate_params *p);
+
+/* Counts NaN and infinities of a stage's output into its record; any of them fail the gate "nan". */
+espalier_status esi_gate_finite(espalier_context *ctx, espalier_report *report, esi_stage stage, const float *values, int64_t count,
+                                esi_gate_mode mode);
+/* Records a gate, and for one that failed does what `mode` says, with `text` as the message. The same gate of the same stage counts once. */
 espalier_status esi_gate(espalier_context *ctx, espalier_report *report, esi_stage stage, const char *name, double value, double limit,
-                         bool passed, bool force, const char *text);
+                         bool passed, esi_gate_mode mode, const char *text);
 /* Adds values to the record of that name. */
 void esi_report_decisions(espalier_report *report, const char *name, const float *values, int64_t count);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * results_io.c: saving and loading stage results as safetensors. The generator's state is stored as a row of integers, so that the next stage draws what it
- * would have drawn. Files come from anywhere: everything is checked.
+ * results_io.c: saving and loading stage results as safetensors. The generator's state is stored as a row of integers, so that the next stage
+ * draws what it would have drawn. Files come from anywhere: everything is checked.
  */
 #include "pipeline/results.h"
 
@@ -91,8 +91,14 @@ static espalier_status read_coords(reader *r, esi_coords *out, int64_t grid)
     for (int64_t i = 0; st == ESPALIER_OK && i < out->count * 4; i++) {
         int32_t limit = i % 4 == 0 ? 1 : (int32_t)grid;
         if (out->rows[i] < 0 || out->rows[i] >= limit)
-            st = esi_fail(r->ctx, ESPALIER_ERR_INPUT, "%s: coordinate %d of row %lld is outside the grid", r->path, (int)out->rows[i], (long long)(i / 4));
+            st = esi_fail(r->ctx, ESPALIER_ERR_INPUT, "%s: coordinate %d of row %lld is outside the grid", r->path, (int)out->rows[i],
+                          (long long)(i / 4));
     }
+    esi_coords distinct = {0};
+    if (st == ESPALIER_OK) st = esi_coords_sort_unique(r->ctx, &distinct, out->rows, out->count);
+    if (st == ESPALIER_OK && distinct.count != out->count)
+        st = esi_fail(r->ctx, ESPALIER_ERR_INPUT, "%s: a cell occurs twice", r->path);
+    esi_coords_free(r->ctx, &distinct);
     return st;
 }
 
@@ -208,7 +214,8 @@ espalier_status espalier_latent_save(espalier_context *ctx, const espalier_laten
     esi_clear_error(ctx);
     const esi_safetensors_entry e[] = {
         {.name = "coords", .dtype = ESI_FILE_I32, .rank = 2, .shape = {l->coords.count, 4}, .data = l->coords.rows},
-        {.name = l->texture ? "texture" : "shape", .dtype = ESI_FILE_F32, .rank = 2, .shape = {l->coords.count, ESI_LATENT_CHANNELS}, .data = l->features},
+        {.name = l->texture ? "texture" : "shape", .dtype = ESI_FILE_F32, .rank = 2, .shape = {l->coords.count, ESI_LATENT_CHANNELS},
+         .data = l->features},
         {.name = "generator", .dtype = ESI_FILE_I32, .rank = 1, .shape = {GENERATOR_WORDS}, .data = words},
         {.name = "resolution", .dtype = ESI_FILE_I32, .rank = 1, .shape = {1}, .data = &resolution},
     };

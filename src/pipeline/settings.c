@@ -113,7 +113,7 @@ static espalier_status read_sampler(espalier_context *ctx, espalier_sampler *s, 
     if (st == ESPALIER_OK) st = read_number(ctx, params, "guidance_rescale", &s->guidance_rescale, path);
     if (st == ESPALIER_OK) st = read_number(ctx, params, "rescale_t", &s->rescale_t, path);
     if (st != ESPALIER_OK) return st;
-    s->steps = in_range(steps, 1, 1000) ? (int32_t)steps : -1;
+    s->steps = in_range(steps, 1, 1000) && steps == floor(steps) ? (int32_t)steps : -1;
 
     const esi_json *interval = esi_json_get(params, "guidance_interval");
     if (interval && !(esi_json_size(interval) == 2 && esi_json_double(esi_json_at(interval, 0), &s->interval_low) &&
@@ -192,7 +192,10 @@ espalier_status esi_settings_read(espalier_context *ctx, esi_settings *out, cons
     if (st == ESPALIER_OK) st = read_normalization(ctx, &out->shape_norm, args, "shape_slat_normalization", path);
     if (st == ESPALIER_OK) st = read_normalization(ctx, &out->texture_norm, args, "tex_slat_normalization", path);
     if (st == ESPALIER_OK) st = read_sizes(ctx, out, args, path);
-    if (st == ESPALIER_OK && esi_json_string(esi_json_get(args, "default_pipeline_type"), &type) &&
+    const esi_json *wanted = esi_json_get(args, "default_pipeline_type");
+    if (st == ESPALIER_OK && wanted && !esi_json_is_null(wanted) && !esi_json_string(wanted, &type))
+        return esi_fail(ctx, ESPALIER_ERR_MODEL, "%s: default_pipeline_type is not a string", path);
+    if (st == ESPALIER_OK && type &&
         (espalier_pipeline_parse(&out->default_pipeline, type) != ESPALIER_OK || out->default_pipeline == ESPALIER_PIPELINE_DEFAULT))
         st = esi_fail(ctx, ESPALIER_ERR_MODEL, "%s: default_pipeline_type '%s' is not one of 512, 1024, 1024_cascade, 1536_cascade", path,
                       type);

@@ -7,6 +7,15 @@
 #include "base/context.h"
 #include "formats/preprocess.h"
 
+/* The stage API may be called with a model of which parts are missing. Weights are looked at whole, once, before they are used. */
+static espalier_status ready(espalier_context *ctx, const espalier_model *model, espalier_role role)
+{
+    esi_weights *weights = esi_model_weights(model, role);
+    if (!weights)
+        return esi_fail(ctx, ESPALIER_ERR_MODEL, "%s: the file of %s is missing", espalier_model_directory(model), espalier_role_name(role));
+    return esi_weights_check_finite(ctx, weights);
+}
+
 /* Dense host copy of a tensor (esi_alloc). */
 static espalier_status read_tensor(espalier_context *ctx, float **out, esi_tensor t, const char *what)
 {
@@ -32,7 +41,7 @@ static espalier_status image_condition(void *user, espalier_context *ctx, const 
     float *pixels = NULL;
     esi_tensor tokens;
 
-    espalier_status st = esi_weights_check_finite(ctx, esi_dinov3_weights(model->encoder));
+    espalier_status st = ready(ctx, model, ESPALIER_ROLE_IMAGE_ENCODER);
     if (st == ESPALIER_OK) st = esi_image_condition_pixels(ctx, &pixels, picture, (uint32_t)side, NULL);
     if (st == ESPALIER_OK) st = esi_dinov3_forward(ctx, model->encoder, &tokens, pixels, side, side);
     if (st == ESPALIER_OK) st = read_tensor(ctx, &out->tokens, tokens, "image tokens");
@@ -86,7 +95,7 @@ static espalier_status sample(void *user, espalier_context *ctx, const espalier_
     esi_scope scope = esi_scope_begin(ctx);
     espalier_status st;
 
-    st = esi_weights_check_finite(ctx, esi_model_weights(model, call->role));
+    st = ready(ctx, model, call->role);
     if (st != ESPALIER_OK) goto done;
     if (c->channels != esi_flow_get_config(flow)->cond_channels) {
         st = esi_fail(ctx, ESPALIER_ERR_ARG, "condition of %lld channels, but %s wants %d", (long long)c->channels, espalier_role_name(call->role),
@@ -124,11 +133,11 @@ static espalier_status decode_structure(void *user, espalier_context *ctx, const
     (void)user;
     esi_scope scope = esi_scope_begin(ctx);
     esi_tensor x, y;
-    espalier_status st = esi_weights_check_finite(ctx, esi_ss_decoder_weights(model->ss_decoder));
+    espalier_status st = ready(ctx, model, ESPALIER_ROLE_SS_DECODER);
     if (st == ESPALIER_OK) st = esi_tensor_from(ctx, &x, R * R * R, ESI_STRUCTURE_CHANNELS, ESI_F32, latent);
     if (st == ESPALIER_OK) st = esi_ss_decoder_forward(ctx, model->ss_decoder, &y, x, R);
     if (st == ESPALIER_OK) st = read_tensor(ctx, logits, y, "occupancy logits");
-    *side = R * esi_ss_decoder_upscale(model->ss_decoder);
+    if (st == ESPALIER_OK) *side = R * esi_ss_decoder_upscale(model->ss_decoder);
     esi_scope_end(ctx, scope);
     return st;
 }
@@ -140,9 +149,10 @@ static espalier_status upsample(void *user, espalier_context *ctx, const espalie
     esi_scope scope = esi_scope_begin(ctx);
     esi_lineage lineage = {0};
     esi_tensor x;
-    int up_blocks = esi_sparse_decoder_get_config(model->shape_decoder)->levels - 1;
+    int up_blocks = 0;
 
-    espalier_status st = esi_weights_check_finite(ctx, esi_sparse_decoder_weights(model->shape_decoder));
+    espalier_status st = ready(ctx, model, ESPALIER_ROLE_SHAPE_DECODER);
+    if (st == ESPALIER_OK) up_blocks = esi_sparse_decoder_get_config(model->shape_decoder)->levels - 1;
     if (st == ESPALIER_OK) st = esi_tensor_from(ctx, &x, coords->count, ESI_LATENT_CHANNELS, ESI_F32, features);
     if (st == ESPALIER_OK) st = esi_sparse_decoder_forward(ctx, model->shape_decoder, NULL, &lineage, x, coords, up_blocks);
     if (st == ESPALIER_OK) {
@@ -163,7 +173,7 @@ static espalier_status decode_latent(void *user, espalier_context *ctx, const es
     esi_tensor x, y;
     espalier_role role = texture ? ESPALIER_ROLE_TEX_DECODER : ESPALIER_ROLE_SHAPE_DECODER;
 
-    espalier_status st = esi_weights_check_finite(ctx, esi_model_weights(model, role));
+    espalier_status st = ready(ctx, model, role);
     if (st == ESPALIER_OK) st = esi_tensor_from(ctx, &x, coords->count, ESI_LATENT_CHANNELS, ESI_F32, features);
     if (st == ESPALIER_OK)
         st = esi_sparse_decoder_forward(ctx, decoder, &y, lineage, x, coords, esi_sparse_decoder_get_config(decoder)->levels - 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * stages.h: the places where the pipeline calls a network, as a table. The order of stages, noise, normalisation and coordinates are the pipeline's own
- * (structure.c, latent.c, decode.c); tests put stubs here and check exactly that.
+ * stages.h: the places where the pipeline calls a network, as a table. The order of stages, noise, normalisation and coordinates are
+ * the pipeline's own (structure.c, latent.c, decode.c); tests put stubs here and check exactly that.
  */
 #ifndef ESI_STAGES_H
 #define ESI_STAGES_H

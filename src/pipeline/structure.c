@@ -54,12 +54,12 @@ static espalier_status run(espalier_context *ctx, espalier_structure *s, const e
                                   .channels = ESI_STRUCTURE_CHANNELS, .sampler = &p->structure, .step_total = p->structure.steps};
     st = stages->sample(stages->user, ctx, model, &call, latent);
     if (st != ESPALIER_OK) goto done;
-    st = esi_gate_finite(ctx, p->report, ESI_STAGE_STRUCTURE, latent, cells * ESI_STRUCTURE_CHANNELS, p->force != 0);
+    st = esi_gate_finite(ctx, p->report, ESI_STAGE_STRUCTURE, latent, cells * ESI_STRUCTURE_CHANNELS, esi_gate_forced_by(p));
     if (st != ESPALIER_OK) goto done;
 
     st = stages->decode_structure(stages->user, ctx, model, latent, R, &logits, &side);
     if (st != ESPALIER_OK) goto done;
-    st = esi_gate_finite(ctx, p->report, ESI_STAGE_STRUCTURE, logits, side * side * side, p->force != 0);
+    st = esi_gate_finite(ctx, p->report, ESI_STAGE_STRUCTURE, logits, side * side * side, esi_gate_forced_by(p));
     if (st != ESPALIER_OK) goto done;
     esi_report_decisions(p->report, "occupancy", logits, side * side * side);
     if (side % route->grid != 0) {
@@ -71,7 +71,7 @@ static espalier_status run(espalier_context *ctx, espalier_structure *s, const e
     if (st != ESPALIER_OK) goto done;
     s->grid = route->grid;
     /* Nothing can follow from nothing, so force does not help here. */
-    st = esi_gate(ctx, p->report, ESI_STAGE_STRUCTURE, "no_voxels", (double)s->coords.count, 1, s->coords.count > 0, false,
+    st = esi_gate(ctx, p->report, ESI_STAGE_STRUCTURE, "no_voxels", (double)s->coords.count, 1, s->coords.count > 0, ESI_GATE_ENDS,
                   "no voxels: every occupancy logit is <= 0; check the model files and the picture");
 done:
     esi_free(ctx, latent);

@@ -10,8 +10,8 @@
 static void announce(const cli_generate_options *o, const espalier_generate_params *p, const char *models, const char *what)
 {
     if (o->common.json) {
-        printf("{\"type\": \"start\", \"version\": \"%s\", \"seed\": %lld, \"pipeline\": \"%s\", \"models\": ", espalier_version(), (long long)p->seed,
-               espalier_pipeline_name(p->pipeline));
+        printf("{\"type\": \"start\", \"version\": \"%s\", \"seed\": %lld, \"pipeline\": \"%s\", \"models\": ", espalier_version(),
+               (long long)p->seed, espalier_pipeline_name(p->pipeline));
         cli_print_json_string(models);
         printf(", \"models_are\": ");
         cli_print_json_string(what);
@@ -38,7 +38,8 @@ static void conclude(const cli_generate_options *o, const espalier_asset *asset,
         }
         printf("]}\n");
     } else if (!o->common.quiet) {
-        printf("%lld voxels at resolution %lld, %lld faces, %.1f s\n", (long long)v.vertex_count, (long long)v.resolution, (long long)v.face_count, seconds);
+        printf("%lld voxels at resolution %lld, %lld faces, %.1f s\n", (long long)v.vertex_count, (long long)v.resolution,
+               (long long)v.face_count, seconds);
         for (int i = 0; i < 3; i++)
             if (paths[i]) printf("wrote %s\n", paths[i]);
     }
