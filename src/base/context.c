@@ -40,6 +40,7 @@ espalier_context *esi_context_retain(espalier_context *ctx)
 void espalier_context_free(espalier_context *ctx)
 {
     if (ctx == NULL || atomic_fetch_sub(&ctx->references, 1) != 1) return;
+    esi_large_trim(ctx, 0);
     esi_raw_free(&ctx->runtime->allocator, ctx, sizeof *ctx);
 }
 

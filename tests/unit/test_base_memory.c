@@ -292,6 +292,23 @@ static void many_blocks_overflow_the_slots(void **state)
     large_close(&t);
 }
 
+/* What was kept for reuse goes with the context. */
+static void kept_blocks_end_with_the_context(void **state)
+{
+    (void)state;
+#ifdef CHECK_RESIDENT
+    size_t before = 0;
+    for (int i = 0; i < 5; i++) {
+        large_test t;
+        large_open(&t, 1);
+        esi_free(t.ctx, touched(t.ctx, 64 * MIB, i));
+        large_close(&t);
+        if (i == 0) before = resident_bytes();
+    }
+    assert_true(resident_bytes() < before + 32 * MIB);
+#endif
+}
+
 static void large_task(void *arg, size_t task, int slot)
 {
     (void)slot;
@@ -473,6 +490,7 @@ int main(void)
         cmocka_unit_test(large_blocks_are_used_again),
         cmocka_unit_test(kept_blocks_stay_below_the_mark),
         cmocka_unit_test(many_blocks_overflow_the_slots),
+        cmocka_unit_test(kept_blocks_end_with_the_context),
         cmocka_unit_test(large_blocks_across_threads),
         cmocka_unit_test(arena_objects),
         cmocka_unit_test(arena_marks),
