@@ -38,6 +38,12 @@ bool bench_wanted(const char *only, const char *name);
 espalier_status bench_linear(bench *b, const char *only);
 espalier_status bench_attention(bench *b, const char *only);
 espalier_status bench_conv(bench *b, const char *only);
+/* Whole networks at full size on random weights (bench_stages.c). */
+espalier_status bench_flow(bench *b, const char *only);
+espalier_status bench_slat_flow(bench *b, const char *only);
+espalier_status bench_dinov3(bench *b, const char *only);
+espalier_status bench_ss_decoder(bench *b, const char *only);
+espalier_status bench_shape_decoder(bench *b, const char *only);
 
 /* A tensor of uniform values in [-1, 1) from a fixed generator. */
 espalier_status bench_random(espalier_context *ctx, esi_tensor *out, int64_t rows, int64_t cols);

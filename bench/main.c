@@ -16,6 +16,11 @@ static const bench_item items[] = {
     {"linear", bench_linear},
     {"attention", bench_attention},
     {"conv", bench_conv},
+    {"dinov3", bench_dinov3},
+    {"ss_decoder", bench_ss_decoder},
+    {"shape_decoder", bench_shape_decoder},
+    {"ss_flow", bench_flow},
+    {"slat_flow", bench_slat_flow},
 };
 
 static void report_text(const bench_result *r)
