@@ -32,6 +32,7 @@ demo: deps
 	@echo "The asset is demo/rocket.glb: open it in any glTF viewer (Blender: File > Import > glTF)."
 
 check: deps-check
+	@sh tools/deps.sh validator $(BUILD)
 	@cmake -S . -B $(BUILD) -G Ninja -DCMAKE_INSTALL_PREFIX=$(PREFIX) -DESPALIER_UNIT_TESTS=ON $(CMAKE_ARGS)
 	@cmake --build $(BUILD) -j $(JOBS)
 	@cd $(BUILD) && ctest --output-on-failure --no-tests=error $(CTEST_ARGS)
