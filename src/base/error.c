@@ -130,6 +130,7 @@ const char *esi_errno_text(char buffer[ESI_ERRNO_TEXT], int error)
     case ENFILE: return "too many open files in the system";
     case EOVERFLOW: return "the file is too large for this build";
     case EINVAL: return "invalid argument";
+    case EINTR: return "interrupted by a signal";
     default: break;
     }
     snprintf(buffer, ESI_ERRNO_TEXT, "system error %d", error);

@@ -30,7 +30,7 @@ static const uint8_t empty_file[1] = {0};
 static espalier_status fail_errno(espalier_context *ctx, espalier_status status, const char *path, int error)
 {
     char buffer[ESI_ERRNO_TEXT];
-    if (error == EINTR) return esi_check_cancel(ctx);        /* esi_open() and read_all() give up for this reason only */
+    if (error == EINTR && esi_cancel_requested(ctx)) return esi_check_cancel(ctx);
     if (error == ENOENT) return esi_fail(ctx, status, "%s: no such file", path);
     if (error == EISDIR) return esi_fail(ctx, status, "%s: is a directory, not a file", path);
     if (error == ENOMEM || error == EMFILE || error == ENFILE) status = ESPALIER_ERR_RESOURCE;

@@ -36,7 +36,7 @@ struct esi_writer {
 static espalier_status fail_errno(espalier_context *ctx, const char *path, const char *doing, int error)
 {
     char buffer[ESI_ERRNO_TEXT];
-    if (error == EINTR) return esi_check_cancel(ctx);      /* a blocking call was given up for this reason only */
+    if (error == EINTR && esi_cancel_requested(ctx)) return esi_check_cancel(ctx);
     return esi_fail(ctx, ESPALIER_ERR_OUTPUT, "%s: %s: %s", path, doing, esi_errno_text(buffer, error));
 }
 

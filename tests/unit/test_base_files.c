@@ -490,6 +490,8 @@ static void disks_that_fail(void **state)
     assert_error(f, write_with(f, &rename_errno, EROFS), ESPALIER_ERR_OUTPUT, "out",
                  ": cannot be replaced: the file system is read-only");
     assert_error(f, write_with(f, &rename_errno, 9999), ESPALIER_ERR_OUTPUT, "out", ": cannot be replaced: system error 9999");
+    /* Only a job that was asked to stop is cancelled by a signal; otherwise the file is not there and that is an error. */
+    assert_error(f, write_with(f, &rename_errno, EINTR), ESPALIER_ERR_OUTPUT, "out", ": cannot be replaced: interrupted by a signal");
     assert_content(at(f, "out"), "old", 3);
     assert_int_equal(test_dir_count(f->dir), 1);
     assert_int_equal(write_with(f, &fsync_errno, EINVAL), ESPALIER_OK);      /* a file system that cannot sync */
