@@ -73,17 +73,28 @@ static void join_faces(int32_t *parent, int32_t a, int32_t b)
     else parent[a] = b;
 }
 
+/* Loops over millions of entries poll the cancel flag every now and then. */
+#define POLL_MASK 0xfffff
+
+static espalier_status poll(espalier_context *ctx, int64_t i)
+{
+    return (i & POLL_MASK) == 0 ? esi_check_cancel(ctx) : ESPALIER_OK;
+}
+
 /* Bucket the half-edges. An edge from a vertex to itself (degenerate face) is none. */
 static espalier_status bucket_edges(espalier_context *ctx, face_edges *out, const int32_t *faces, int64_t n_faces, int64_t n_vertices)
 {
     int64_t *start = out->start;
     int64_t sum = 0;
+    espalier_status st = ESPALIER_OK;
 
-    for (int64_t i = 0; i < 3 * n_faces; i++) {
+    for (int64_t i = 0; st == ESPALIER_OK && i < 3 * n_faces; i++) {
         const int32_t a = faces[i], b = faces[i % 3 == 2 ? i - 2 : i + 1];
 
         if (a != b) start[ESI_MIN(a, b)]++;
+        st = poll(ctx, i);
     }
+    if (st != ESPALIER_OK) return st;
     for (int64_t v = 0; v <= n_vertices; v++) {
         const int64_t here = start[v];
 
@@ -92,19 +103,23 @@ static espalier_status bucket_edges(espalier_context *ctx, face_edges *out, cons
     }
     out->entries = esi_alloc(ctx, (size_t)sum, sizeof(half_edge), "mesh edges");
     if (!out->entries) return ESPALIER_ERR_RESOURCE;
-    for (int64_t i = 0; i < 3 * n_faces; i++) {
+    for (int64_t i = 0; st == ESPALIER_OK && i < 3 * n_faces; i++) {
         const int32_t a = faces[i], b = faces[i % 3 == 2 ? i - 2 : i + 1];
 
         if (a != b) out->entries[start[ESI_MIN(a, b)]++] = (half_edge){ESI_MAX(a, b), (int32_t)(i / 3)};
+        st = poll(ctx, i);
     }
     for (int64_t v = n_vertices; v > 0; v--) start[v] = start[v - 1];       /* filling moved each start to the next one */
     start[0] = 0;
-    return esi_check_cancel(ctx);
+    return st;
 }
 
-static void count_edges(esi_mesh_stats *out, const face_edges *edges, int32_t *parent, int64_t n_vertices)
+static espalier_status count_edges(espalier_context *ctx, esi_mesh_stats *out, const face_edges *edges, int32_t *parent,
+                                   int64_t n_vertices)
 {
-    for (int64_t v = 0; v < n_vertices; v++) {
+    espalier_status st = ESPALIER_OK;
+
+    for (int64_t v = 0; st == ESPALIER_OK && v < n_vertices; v++) {
         half_edge *e = edges->entries + edges->start[v];
         const int64_t n = edges->start[v + 1] - edges->start[v];
 
@@ -115,33 +130,41 @@ static void count_edges(esi_mesh_stats *out, const face_edges *edges, int32_t *p
             out->boundary_edges += j - i == 1;
             out->nonmanifold_edges += j - i > 2;
         }
+        st = poll(ctx, v);
     }
+    return st;
 }
 
 /* `size` is scratch of n_faces entries. */
-static void count_components(esi_mesh_stats *out, int32_t *parent, int32_t *size, int64_t n_faces)
+static espalier_status count_components(espalier_context *ctx, esi_mesh_stats *out, int32_t *parent, int32_t *size, int64_t n_faces)
 {
+    espalier_status st = ESPALIER_OK;
+
     for (int64_t f = 0; f < n_faces; f++) size[f] = 0;
-    for (int64_t f = 0; f < n_faces; f++) {
+    for (int64_t f = 0; st == ESPALIER_OK && f < n_faces; f++) {
         const int32_t root = find_root(parent, (int32_t)f);
 
         out->components += root == f;
         size[root]++;
         if ((uint64_t)size[root] > out->largest_component_faces) out->largest_component_faces = (uint64_t)size[root];
+        st = poll(ctx, f);
     }
+    return st;
 }
 
 static espalier_status count_used(espalier_context *ctx, esi_mesh_stats *out, const int32_t *faces, int64_t n_faces, int64_t n_vertices)
 {
     uint8_t *used = esi_calloc(ctx, (size_t)n_vertices, 1, "mesh statistics");
+    espalier_status st = ESPALIER_OK;
 
     if (!used) return ESPALIER_ERR_RESOURCE;
-    for (int64_t i = 0; i < 3 * n_faces; i++) {
+    for (int64_t i = 0; st == ESPALIER_OK && i < 3 * n_faces; i++) {
         out->used_vertices += !used[faces[i]];
         used[faces[i]] = 1;
+        st = poll(ctx, i);
     }
     esi_free(ctx, used);
-    return ESPALIER_OK;
+    return st;
 }
 
 static espalier_status check_mesh(espalier_context *ctx, const int32_t *faces, int64_t n_faces, int64_t n_vertices)
@@ -183,7 +206,8 @@ espalier_status esi_mesh_stats_compute(espalier_context *ctx, esi_mesh_stats *ou
     for (int64_t f = 0; f < n_faces; f++) parent[f] = (int32_t)f;
     st = bucket_edges(ctx, &edges, faces, n_faces, n_vertices);
     if (st != ESPALIER_OK) goto done;
-    count_edges(out, &edges, parent, n_vertices);
+    st = count_edges(ctx, out, &edges, parent, n_vertices);
+    if (st != ESPALIER_OK) goto done;
     esi_free(ctx, edges.entries);
     edges.entries = NULL;
     size = esi_alloc(ctx, (size_t)n_faces, sizeof *size, "mesh components");
@@ -191,7 +215,7 @@ espalier_status esi_mesh_stats_compute(espalier_context *ctx, esi_mesh_stats *ou
         st = ESPALIER_ERR_RESOURCE;
         goto done;
     }
-    count_components(out, parent, size, n_faces);
+    st = count_components(ctx, out, parent, size, n_faces);
 done:
     esi_free(ctx, size);
     esi_free(ctx, edges.entries);

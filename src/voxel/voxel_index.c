@@ -109,8 +109,9 @@ static espalier_status mark_cells(espalier_context *ctx, esi_voxel_index *index,
 }
 
 /* Second pass: put the row numbers where mask and `first` say. */
-static void place_rows(esi_voxel_index *index, const int32_t *rows, int64_t count)
+static espalier_status place_rows(espalier_context *ctx, esi_voxel_index *index, const int32_t *rows, int64_t count)
 {
+    espalier_status st = ESPALIER_OK;
     int64_t first = 0;
     uint64_t last_key = NO_KEY;
     const esi_voxel_block *block = NULL;
@@ -119,7 +120,7 @@ static void place_rows(esi_voxel_index *index, const int32_t *rows, int64_t coun
         index->blocks[i].first = first;
         first += count_bits(index->blocks[i].mask);
     }
-    for (int64_t n = 0; n < count; n++) {
+    for (int64_t n = 0; st == ESPALIER_OK && n < count; n++) {
         const int32_t *row = rows + 4 * n;
         const uint64_t key = row_block_key(row), bit = UINT64_C(1) << row_cell(row);
 
@@ -128,7 +129,9 @@ static void place_rows(esi_voxel_index *index, const int32_t *rows, int64_t coun
             last_key = key;
         }
         index->rows[block->first + count_bits(block->mask & (bit - 1))] = (int32_t)n;
+        if ((n & 0xfffff) == 0) st = esi_check_cancel(ctx);
     }
+    return st;
 }
 
 espalier_status esi_voxel_index_build(espalier_context *ctx, esi_voxel_index *out, const int32_t *rows, int64_t count)
@@ -145,7 +148,7 @@ espalier_status esi_voxel_index_build(espalier_context *ctx, esi_voxel_index *ou
         st = ESPALIER_ERR_RESOURCE;
         goto done;
     }
-    place_rows(out, rows, count);
+    st = place_rows(ctx, out, rows, count);
 done:
     if (st != ESPALIER_OK) esi_voxel_index_free(ctx, out);
     return st;
