@@ -59,7 +59,7 @@ static void on_error(png_struct *png, png_const_charp message)
 static void on_warning(png_struct *png, png_const_charp message)
 {
     png_job *job = png_get_error_ptr(png);
-    esi_log(job->ctx, ESPALIER_LOG_WARNING, "%s: libpng: %s", job->name, message);
+    if (job->status == ESPALIER_OK) esi_log(job->ctx, ESPALIER_LOG_WARNING, "%s: libpng: %s", job->name, message);
 }
 
 /* A refused allocation fails the job even where libpng would go on without an optional chunk: results must not depend on memory. It may not

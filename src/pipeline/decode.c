@@ -69,6 +69,7 @@ static espalier_status decode_shape(espalier_context *ctx, espalier_asset *a, co
     espalier_status st;
 
     st = stages->decode_latent(stages->user, ctx, model, false, shape->features, &shape->coords, &a->lineage, &head, &rows);
+    st = esi_gate_blame(ctx, p->report, ESI_STAGE_DECODE, "no_voxels", st);
     if (st != ESPALIER_OK) goto done;
     st = esi_gate(ctx, p->report, ESI_STAGE_DECODE, "no_voxels", (double)rows, 1, rows > 0, ESI_GATE_ENDS,
                   "no voxels: the shape decoder kept none of its subdivisions");

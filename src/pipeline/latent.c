@@ -44,6 +44,7 @@ static espalier_status sample_rows(espalier_context *ctx, float **features, cons
     esi_plan_flow(ctx, p->report, stage, esi_model_flow(model, call->role), call->rows, call->condition->rows);
     espalier_status st = call->condition->tokens ? ESPALIER_OK : esi_fail(ctx, ESPALIER_ERR_ARG, "the condition has no view at twice the base size");
     if (st == ESPALIER_OK) st = stages->sample(stages->user, ctx, model, call, x);
+    st = esi_gate_blame(ctx, p->report, stage, "nan", st);
     if (st == ESPALIER_OK) st = esi_gate_finite(ctx, p->report, stage, x, (int64_t)count, esi_gate_forced_by(p));
     if (st != ESPALIER_OK) {
         esi_free(ctx, x);
@@ -76,6 +77,7 @@ static espalier_status raise_resolution(espalier_context *ctx, espalier_latent *
     int64_t resolution = target;
 
     espalier_status st = stages->upsample(stages->user, ctx, model, l->features, &l->coords, &fine);
+    st = esi_gate_blame(ctx, p->report, ESI_STAGE_SHAPE, "no_voxels", st);
     if (st == ESPALIER_OK)
         st = esi_gate(ctx, p->report, ESI_STAGE_SHAPE, "no_voxels", (double)fine.count, 1, fine.count > 0, ESI_GATE_ENDS,
                       "no voxels: the shape decoder kept none of its subdivisions");

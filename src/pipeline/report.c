@@ -87,6 +87,17 @@ espalier_status esi_gate(espalier_context *ctx, espalier_report *report, esi_sta
     return ESPALIER_OK;
 }
 
+espalier_status esi_gate_blame(espalier_context *ctx, espalier_report *report, esi_stage stage, const char *name, espalier_status status)
+{
+    const esi_gate_record gate = {name, stage_names[stage], NAN, 0, false};
+    char text[sizeof ctx->error_text];
+    if (status != ESPALIER_ERR_SOUNDNESS) return status;
+    if (report) record_gate(report, &gate);
+    memcpy(text, espalier_error_message(ctx), sizeof text);
+    esi_clear_error(ctx);
+    return esi_fail(ctx, status, "%s: %s", stage_names[stage], text);
+}
+
 espalier_status esi_gate_finite(espalier_context *ctx, espalier_report *report, esi_stage stage, const float *values, int64_t count,
                                 esi_gate_mode mode)
 {

@@ -89,6 +89,8 @@ espalier_status esi_gate_finite(espalier_context *ctx, espalier_report *report, 
 /* Records a gate, and for one that failed does what `mode` says, with `text` as the message. The same gate of the same stage counts once. */
 espalier_status esi_gate(espalier_context *ctx, espalier_report *report, esi_stage stage, const char *name, double value, double limit,
                          bool passed, esi_gate_mode mode, const char *text);
+/* For a network that gave up with ERR_SOUNDNESS by itself: the gate `name` failed, and the message names the stage. Other statuses pass through. */
+espalier_status esi_gate_blame(espalier_context *ctx, espalier_report *report, esi_stage stage, const char *name, espalier_status status);
 /* Adds values to the record of that name. */
 void esi_report_decisions(espalier_report *report, const char *name, const float *values, int64_t count);
 

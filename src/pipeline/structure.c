@@ -53,6 +53,7 @@ static espalier_status run(espalier_context *ctx, espalier_structure *s, const e
     const esi_sample_call call = {.stage = "structure", .role = ESPALIER_ROLE_SS_FLOW, .view = 0, .condition = &cond->view[0], .rows = cells,
                                   .channels = ESI_STRUCTURE_CHANNELS, .sampler = &p->structure, .step_total = p->structure.steps};
     st = stages->sample(stages->user, ctx, model, &call, latent);
+    st = esi_gate_blame(ctx, p->report, ESI_STAGE_STRUCTURE, "nan", st);
     if (st != ESPALIER_OK) goto done;
     st = esi_gate_finite(ctx, p->report, ESI_STAGE_STRUCTURE, latent, cells * ESI_STRUCTURE_CHANNELS, esi_gate_forced_by(p));
     if (st != ESPALIER_OK) goto done;

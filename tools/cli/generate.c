@@ -113,7 +113,7 @@ int cli_generate(int argc, char **argv)
     const char *what = NULL;
     int status = cli_generate_parse(&o, argc, argv);
 
-    if (status) return status == CLI_DONE ? 0 : status;
+    if (status) return status == CLI_DONE ? cli_flush() : status;
     if ((status = cli_open(&s, &o.common, cli_progress_choose(o.common.quiet, o.common.json))) != 0) return status;
     cli_catch_signals(s.ctx);
     espalier_status st = espalier_image_load(s.ctx, &picture, o.image);

@@ -214,7 +214,7 @@ static int parse_option(cli_generate_options *o, int c, const char *value)
 
 static int output_error(const char *path, const char *text)
 {
-    fprintf(stderr, "espalier: %s: %s\n", path, text);
+    fprintf(stderr, "espalier: %.500s%s: %s\n", path, strlen(path) > 500 ? "..." : "", text);
     return ESPALIER_ERR_OUTPUT;
 }
 
