@@ -46,6 +46,8 @@ bool esi_error_pending(const espalier_context *ctx);
 typedef struct esi_fp_state { uint64_t word; } esi_fp_state;
 void esi_enter(espalier_context *ctx, esi_fp_state *saved);
 espalier_status esi_leave(espalier_context *ctx, esi_fp_state *saved, espalier_status status);
+/* Instead of both, when an argument of the public `function` is NULL that must not be: ESPALIER_ERR_ARG. ctx may be NULL. */
+espalier_status esi_refuse_null(espalier_context *ctx, const char *function);
 void esi_fp_set_default(esi_fp_state *saved);
 void esi_fp_restore(const esi_fp_state *saved);
 

@@ -92,6 +92,12 @@ espalier_status esi_leave(espalier_context *ctx, esi_fp_state *saved, espalier_s
     return status;
 }
 
+espalier_status esi_refuse_null(espalier_context *ctx, const char *function)
+{
+    esi_clear_error(ctx);
+    return esi_fail(ctx, ESPALIER_ERR_ARG, "%s(): an argument is NULL that must not be", function);
+}
+
 const char *espalier_error_message(const espalier_context *ctx)
 {
     return ctx == NULL ? "" : ctx->error_text;

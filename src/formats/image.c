@@ -67,8 +67,9 @@ espalier_status esi_image_new_from_file(espalier_context *ctx, espalier_image *o
 espalier_status espalier_image_create(espalier_context *ctx, espalier_image *out, uint32_t width, uint32_t height, uint32_t channels)
 {
     esi_fp_state fp;
+    if (out != NULL) memset(out, 0, sizeof *out);
+    if (ctx == NULL || out == NULL) return esi_refuse_null(ctx, __func__);
     esi_enter(ctx, &fp);
-    memset(out, 0, sizeof *out);
     espalier_status st = ESPALIER_OK;
     if (width > 0 && height > 0) st = esi_image_check_size(ctx, width, height, "picture");
     if (st == ESPALIER_OK) st = esi_image_new(ctx, out, width, height, channels);
@@ -85,7 +86,7 @@ void espalier_image_free(espalier_image *image)
 
 int espalier_image_has_alpha(const espalier_image *image)
 {
-    if (image->channels != 4) return 0;
+    if (image == NULL || image->pixels == NULL || image->channels != 4) return 0;
     size_t size = esi_image_size(image);
     for (size_t i = 3; i < size; i += 4) {
         if (image->pixels[i] != 255) return 1;
@@ -141,12 +142,15 @@ espalier_status esi_image_apply_orientation(espalier_context *ctx, espalier_imag
     if (st != ESPALIER_OK) goto done;
     uint8_t *to = out->pixels;
     for (uint32_t y = 0; y < out->height; y++) {
+        if (y % 16 == 0) st = esi_check_cancel(ctx);
+        if (st != ESPALIER_OK) break;
         for (uint32_t x = 0; x < out->width; x++, to += in->channels) {
             const uint8_t *from = in->pixels + stored_index(orientation, x, y, in->width, in->height) * in->channels;
             for (uint32_t c = 0; c < in->channels; c++) to[c] = from[c];
         }
     }
 done:
+    if (st != ESPALIER_OK) espalier_image_free(out);
     espalier_image_free(in);
     return st;
 }
@@ -206,8 +210,9 @@ espalier_status esi_png_save(espalier_context *ctx, const espalier_image *image,
 espalier_status espalier_image_decode(espalier_context *ctx, espalier_image *out, const void *bytes, size_t len_bytes, const char *name)
 {
     esi_fp_state fp;
+    if (out != NULL) memset(out, 0, sizeof *out);
+    if (ctx == NULL || out == NULL || (bytes == NULL && len_bytes > 0)) return esi_refuse_null(ctx, __func__);
     esi_enter(ctx, &fp);
-    memset(out, 0, sizeof *out);
     return esi_leave(ctx, &fp, decode(ctx, out, bytes, len_bytes, name != NULL ? name : "picture"));
 }
 
@@ -217,8 +222,9 @@ espalier_status espalier_image_load(espalier_context *ctx, espalier_image *out, 
     uint8_t *bytes = NULL;
     size_t size = 0;
 
+    if (out != NULL) memset(out, 0, sizeof *out);
+    if (ctx == NULL || out == NULL || path == NULL) return esi_refuse_null(ctx, __func__);
     esi_enter(ctx, &fp);
-    memset(out, 0, sizeof *out);
     espalier_status st = esi_file_read(ctx, &bytes, &size, path, esi_limits(ctx)->max_file_bytes, ESPALIER_ERR_INPUT);
     if (st == ESPALIER_OK) st = decode(ctx, out, bytes, size, path);
     esi_free(ctx, bytes);
@@ -230,6 +236,7 @@ espalier_status espalier_image_save_png(espalier_context *ctx, const espalier_im
     esi_fp_state fp;
     espalier_status st;
 
+    if (ctx == NULL || image == NULL || path == NULL) return esi_refuse_null(ctx, __func__);
     esi_enter(ctx, &fp);
     if (image->pixels == NULL || image->width == 0 || image->height == 0 ||
         (image->channels != 1 && image->channels != 3 && image->channels != 4)) {

@@ -416,6 +416,37 @@ static void alpha_and_hash(void **state)
     espalier_image_free(NULL);
 }
 
+/* Turning a picture of the largest size takes seconds. */
+static void turning_can_be_cancelled(void **state)
+{
+    fixture *f = *state;
+    espalier_image stored, upright_image;
+    assert_int_equal(espalier_image_create(f->ctx, &stored, 5, 40, 3), ESPALIER_OK);
+    espalier_context_cancel(f->ctx);
+    assert_int_equal(esi_image_apply_orientation(f->ctx, &upright_image, &stored, 6), ESPALIER_ERR_CANCELLED);
+    assert_null(upright_image.pixels);
+    assert_null(stored.pixels);
+}
+
+static void null_arguments_are_refused(void **state)
+{
+    fixture *f = *state;
+    espalier_image image;
+    memset(&image, 0x55, sizeof image);
+    assert_int_equal(espalier_image_create(f->ctx, NULL, 1, 1, 3), ESPALIER_ERR_ARG);
+    assert_non_null(strstr(espalier_error_message(f->ctx), "espalier_image_create"));
+    assert_int_equal(espalier_image_create(NULL, &image, 1, 1, 3), ESPALIER_ERR_ARG);
+    assert_null(image.pixels);
+    assert_int_equal(espalier_image_decode(f->ctx, &image, NULL, 5, NULL), ESPALIER_ERR_ARG);
+    assert_int_equal(espalier_image_decode(f->ctx, &image, NULL, 0, NULL), ESPALIER_ERR_INPUT);
+    assert_int_equal(espalier_image_decode(f->ctx, NULL, "x", 1, NULL), ESPALIER_ERR_ARG);
+    assert_int_equal(espalier_image_load(f->ctx, &image, NULL), ESPALIER_ERR_ARG);
+    assert_int_equal(espalier_image_load(f->ctx, NULL, "x"), ESPALIER_ERR_ARG);
+    assert_int_equal(espalier_image_save_png(f->ctx, NULL, "x"), ESPALIER_ERR_ARG);
+    assert_int_equal(espalier_image_save_png(f->ctx, &image, NULL), ESPALIER_ERR_ARG);
+    assert_int_equal(espalier_image_has_alpha(NULL), 0);
+}
+
 static void create_checks_its_arguments(void **state)
 {
     fixture *f = *state;
@@ -444,6 +475,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(webp_first_frame_on_transparent_canvas, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(one_pixel, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(alpha_and_hash, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(turning_can_be_cancelled, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(null_arguments_are_refused, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(create_checks_its_arguments, fixture_setup, fixture_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
