@@ -43,7 +43,8 @@ typedef struct esi_asset {
 } esi_asset;
 
 /* Are the numbers what the fields promise: counts that int32 can index, faces inside the vertices, coordinates inside the grid, everything
- * finite? `status` is the class of the failure (ERR_INPUT for files, ERR_INTERNAL for our own results), `name` begins the message. */
+ * finite? `status` is the class of the failure (ERR_INPUT for files, ERR_INTERNAL for our own results, where numbers that are not finite
+ * are ERR_SOUNDNESS), `name` begins the message. */
 espalier_status esi_asset_check(espalier_context *ctx, const esi_asset *asset, const char *name, espalier_status status);
 
 /* "espalier <version>" or the asset's own. */

@@ -256,6 +256,7 @@ static void writer_refusals(void **state)
             if (i == 1) f.vertices[0][0] = NAN;
             if (i == 2) f.coords[5][2] = 8;
             if (i == 3) f.decisions[1][1][7] = INFINITY;
+            if (i == 1 || i == 3) wanted = ESPALIER_ERR_SOUNDNESS;
             if (i == 4) f.asset.resolution = 0;
             if (i == 5 && s > 0) {                       /* formats of others: one object, some faces */
                 f.coords[3][0] = 1;
