@@ -31,14 +31,25 @@ typedef struct reader {
     const esi_json *header;
 } reader;
 
-static int64_t position_of(const esi_json *v)
+/* Where `"name":` stands in the file, for messages; the begin of the header when it is written with escapes. */
+static int64_t position_of(const reader *r, const char *name)
 {
-    return (int64_t)(PREFIX + esi_json_position(v));
+    const size_t len = strlen(name);
+
+    for (uint64_t i = PREFIX; i + len + 2 < r->data_begin; i++) {
+        const uint8_t *at = r->file->bytes + i;
+        if (at[0] != '"' || at[len + 1] != '"' || memcmp(at + 1, name, len) != 0) continue;
+        uint64_t end = i + len + 2;
+        while (end < r->data_begin && (r->file->bytes[end] == ' ' || r->file->bytes[end] == '\n')) end++;
+        if (end < r->data_begin && r->file->bytes[end] == ':') return (int64_t)i;
+    }
+    return PREFIX;
 }
 
-static espalier_status bad_entry(const reader *r, const esi_json *entry, const char *name, const char *found_and_expected)
+static espalier_status bad_entry(const reader *r, const char *name, const char *found_and_expected)
 {
-    return esi_fail_at(r->ctx, ESPALIER_ERR_MODEL, position_of(entry), "%s: tensor '%.200s': %s", r->file->name, name, found_and_expected);
+    return esi_fail_at(r->ctx, ESPALIER_ERR_MODEL, position_of(r, name), "%s: tensor '%.200s': %s", r->file->name, name,
+                       found_and_expected);
 }
 
 /* ------------------------------------------------------------ one tensor */
@@ -47,7 +58,7 @@ static espalier_status read_dtype(const reader *r, const esi_json *entry, esi_fi
 {
     const char *name;
 
-    if (!esi_json_string(esi_json_get(entry, "dtype"), &name)) return bad_entry(r, entry, t->name, "expected \"dtype\" to be a string");
+    if (!esi_json_string(esi_json_get(entry, "dtype"), &name)) return bad_entry(r, t->name, "expected \"dtype\" to be a string");
     for (size_t i = 0; i < ESI_COUNT(known_types); i++)
         if (strcmp(known_types[i].name, name) == 0) {
             t->dtype = known_types[i].dtype;
@@ -55,8 +66,8 @@ static espalier_status read_dtype(const reader *r, const esi_json *entry, esi_fi
             *bits = known_types[i].bits;
             return ESPALIER_OK;
         }
-    return esi_fail_at(r->ctx, ESPALIER_ERR_MODEL, position_of(entry), "%s: tensor '%.200s': found unknown dtype \"%.40s\"", r->file->name,
-                       t->name, name);
+    return esi_fail_at(r->ctx, ESPALIER_ERR_MODEL, position_of(r, t->name), "%s: tensor '%.200s': found unknown dtype \"%.40s\"",
+                       r->file->name, t->name, name);
 }
 
 static bool read_count(const esi_json *v, int64_t *out)
@@ -69,13 +80,12 @@ static espalier_status read_shape(const reader *r, const esi_json *entry, esi_fi
     const esi_json *shape = esi_json_get(entry, "shape");
     size_t rank = esi_json_size(shape);
 
-    if (!esi_json_is_array(shape)) return bad_entry(r, entry, t->name, "expected \"shape\" to be an array");
+    if (!esi_json_is_array(shape)) return bad_entry(r, t->name, "expected \"shape\" to be an array");
     if (rank > ESI_MAX_RANK)
-        return esi_fail_at(r->ctx, ESPALIER_ERR_MODEL, position_of(entry), "%s: tensor '%.200s': found %zu dimensions, expected at most %d",
-                           r->file->name, t->name, rank, ESI_MAX_RANK);
+        return esi_fail_at(r->ctx, ESPALIER_ERR_MODEL, position_of(r, t->name),
+                           "%s: tensor '%.200s': found %zu dimensions, expected at most %d", r->file->name, t->name, rank, ESI_MAX_RANK);
     for (size_t i = 0; i < rank; i++)
-        if (!read_count(esi_json_at(shape, i), &t->shape[i]))
-            return bad_entry(r, entry, t->name, "expected \"shape\" to hold integers >= 0");
+        if (!read_count(esi_json_at(shape, i), &t->shape[i])) return bad_entry(r, t->name, "expected \"shape\" to hold integers >= 0");
     t->rank = (int)rank;
     return ESPALIER_OK;
 }
@@ -88,9 +98,9 @@ static espalier_status read_offsets(const reader *r, const esi_json *entry, esi_
 
     if (!esi_json_is_array(offsets) || esi_json_size(offsets) != 2 || !read_count(esi_json_at(offsets, 0), &begin) ||
         !read_count(esi_json_at(offsets, 1), &end))
-        return bad_entry(r, entry, t->name, "expected \"data_offsets\" to be two integers >= 0");
+        return bad_entry(r, t->name, "expected \"data_offsets\" to be two integers >= 0");
     if (begin > end || (uint64_t)end > room)
-        return esi_fail_at(r->ctx, ESPALIER_ERR_MODEL, position_of(entry),
+        return esi_fail_at(r->ctx, ESPALIER_ERR_MODEL, position_of(r, t->name),
                            "%s: tensor '%.200s': found data_offsets [%lld, %lld], expected a range within the %llu bytes of data%s",
                            r->file->name, t->name, (long long)begin, (long long)end, (unsigned long long)room,
                            begin > end ? "" : "; the file may be truncated");
@@ -99,17 +109,17 @@ static espalier_status read_offsets(const reader *r, const esi_json *entry, esi_
     return ESPALIER_OK;
 }
 
-static espalier_status check_size(const reader *r, const esi_json *entry, const esi_file_tensor *t, unsigned type_bits)
+static espalier_status check_size(const reader *r, const esi_file_tensor *t, unsigned type_bits)
 {
     char shape[ESI_SHAPE_TEXT];
     uint64_t elements, bits;
 
     esi_shape_text(shape, sizeof shape, t->shape, t->rank);
     if (!esi_shape_elements(&elements, t->shape, t->rank) || !esi_mul_u64(&bits, elements, type_bits))
-        return esi_fail_at(r->ctx, ESPALIER_ERR_MODEL, position_of(entry), "%s: tensor '%.200s': absurd shape %s", r->file->name, t->name,
-                           shape);
+        return esi_fail_at(r->ctx, ESPALIER_ERR_MODEL, position_of(r, t->name), "%s: tensor '%.200s': absurd shape %s", r->file->name,
+                           t->name, shape);
     if (bits % 8 != 0 || bits / 8 != t->size)
-        return esi_fail_at(r->ctx, ESPALIER_ERR_MODEL, position_of(entry),
+        return esi_fail_at(r->ctx, ESPALIER_ERR_MODEL, position_of(r, t->name),
                            "%s: tensor '%.200s': found %llu bytes of data, expected %llu for %s %s", r->file->name, t->name,
                            (unsigned long long)t->size, (unsigned long long)(bits / 8), t->type_name, shape);
     return ESPALIER_OK;
@@ -120,11 +130,11 @@ static espalier_status read_tensor(const reader *r, const esi_json *entry, esi_f
     unsigned bits = 0;
     espalier_status st;
 
-    if (!esi_json_is_object(entry)) return bad_entry(r, entry, t->name, "expected a JSON object");
+    if (!esi_json_is_object(entry)) return bad_entry(r, t->name, "expected a JSON object");
     st = read_dtype(r, entry, t, &bits);
     if (st == ESPALIER_OK) st = read_shape(r, entry, t);
     if (st == ESPALIER_OK) st = read_offsets(r, entry, t);
-    if (st == ESPALIER_OK) st = check_size(r, entry, t, bits);
+    if (st == ESPALIER_OK) st = check_size(r, t, bits);
     return st;
 }
 
@@ -132,27 +142,29 @@ static espalier_status read_tensor(const reader *r, const esi_json *entry, esi_f
 
 static espalier_status check_metadata(const reader *r, const esi_json *metadata)
 {
-    const esi_json *value = NULL;
+    const esi_json *value;
     const char *text;
+    void *iterator = NULL;
 
     if (!esi_json_is_object(metadata))
-        return esi_fail_at(r->ctx, ESPALIER_ERR_MODEL, position_of(metadata), "%s: expected \"%s\" to be an object", r->file->name,
+        return esi_fail_at(r->ctx, ESPALIER_ERR_MODEL, position_of(r, METADATA_KEY), "%s: expected \"%s\" to be an object", r->file->name,
                            METADATA_KEY);
-    while (esi_json_next(metadata, &value) != NULL)
+    while (esi_json_next(metadata, &iterator, &value) != NULL)
         if (!esi_json_string(value, &text))
-            return esi_fail_at(r->ctx, ESPALIER_ERR_MODEL, position_of(metadata), "%s: expected \"%s\" to hold strings only", r->file->name,
-                               METADATA_KEY);
+            return esi_fail_at(r->ctx, ESPALIER_ERR_MODEL, position_of(r, METADATA_KEY), "%s: expected \"%s\" to hold strings only",
+                               r->file->name, METADATA_KEY);
     return ESPALIER_OK;
 }
 
 /* Metadata and the sizes of what pass two will store. */
 static espalier_status measure(const reader *r, size_t *count, size_t *text_size)
 {
-    const esi_json *value = NULL;
+    const esi_json *value;
     const char *key;
+    void *iterator = NULL;
 
     *count = *text_size = 0;
-    while ((key = esi_json_next(r->header, &value)) != NULL) {
+    while ((key = esi_json_next(r->header, &iterator, &value)) != NULL) {
         if (strcmp(key, METADATA_KEY) == 0) {
             espalier_status st = check_metadata(r, value);
             if (st != ESPALIER_OK) return st;
@@ -170,14 +182,15 @@ static espalier_status measure(const reader *r, size_t *count, size_t *text_size
 static espalier_status read_tensors(const reader *r)
 {
     esi_weight_storage storage;
-    const esi_json *value = NULL;
+    const esi_json *value;
     const char *key;
+    void *iterator = NULL;
     size_t count, text_size, i = 0;
     espalier_status st;
 
     st = measure(r, &count, &text_size);
     if (st == ESPALIER_OK) st = esi_weight_reserve(r->ctx, r->file, &storage, count, text_size);
-    while (st == ESPALIER_OK && (key = esi_json_next(r->header, &value)) != NULL) {
+    while (st == ESPALIER_OK && (key = esi_json_next(r->header, &iterator, &value)) != NULL) {
         if (strcmp(key, METADATA_KEY) == 0) continue;
         esi_file_tensor *t = &r->file->tensors[i++];
         t->name = esi_weight_keep(&storage, key, strlen(key));
