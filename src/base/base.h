@@ -186,6 +186,9 @@ void esi_text_append_json_string(espalier_context *ctx, esi_text *t, const char 
 void esi_text_append_json_number(espalier_context *ctx, esi_text *t, double value);
 void esi_text_free(espalier_context *ctx, esi_text *t);
 
+/* Make `text` one clean line in place: control characters and bytes that are no UTF-8 become '?'. */
+void esi_clean_line(char *text);
+
 /* Bytes of the UTF-8 sequence at the start of s[0..len), len > 0: 1..4 and *valid = true, or the length of the longest prefix that could
  * have begun one (at least 1) and *valid = false. That is how the Unicode standard asks decoders to count replacement characters. */
 size_t esi_utf8_length(const unsigned char *s, size_t len, bool *valid);

@@ -39,7 +39,4 @@ const char *esi_errno_text(char buffer[ESI_ERRNO_TEXT], int error);
  * -1 with errno EINTR. */
 int esi_open(espalier_context *ctx, const char *path, int flags);
 
-/* Make `text` one clean line in place: control characters and bytes that are no UTF-8 become '?'. */
-void esi_clean_line(char *text);
-
 #endif

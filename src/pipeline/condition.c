@@ -12,6 +12,8 @@ espalier_status espalier_preprocess(espalier_context *ctx, espalier_image *out, 
                                     const char *name, espalier_report *report)
 {
     esi_fp_state fp;
+    if (out) memset(out, 0, sizeof *out);
+    if (!ctx || !out || !picture) return esi_refuse_null(ctx, __func__);
     esi_enter(ctx, &fp);
     esi_stage_timer timer = esi_stage_begin(ctx, report, ESI_STAGE_PREPROCESS);
     esi_matte_source source = {.opaque = matte == ESPALIER_MATTE_NONE, .name = name};
@@ -50,13 +52,14 @@ espalier_status espalier_condition_create(espalier_context *ctx, espalier_condit
                                           const espalier_image *picture, int with_1024, espalier_report *report)
 {
     esi_fp_state fp;
+    if (out) *out = NULL;
+    if (!ctx || !out || !model || !picture) return esi_refuse_null(ctx, __func__);
     esi_enter(ctx, &fp);
     esi_stage_timer timer = esi_stage_begin(ctx, report, ESI_STAGE_CONDITION);
     const esi_stage_table *stages = esi_stages(ctx);
     int views = with_1024 ? 2 : 1;
     espalier_condition *c = NULL;
 
-    *out = NULL;
     espalier_status st = esi_condition_new(ctx, &c);
     for (int i = 0; st == ESPALIER_OK && i < views; i++) {
         st = esi_progress(ctx, "condition", (uint64_t)i, (uint64_t)views);
@@ -75,7 +78,7 @@ espalier_status espalier_condition_create(espalier_context *ctx, espalier_condit
 
 const float *espalier_condition_tokens(const espalier_condition *c, int view, int64_t *rows, int64_t *channels)
 {
-    const esi_condition_view *v = view == 0 || view == 1 ? &c->view[view] : NULL;
+    const esi_condition_view *v = c && (view == 0 || view == 1) ? &c->view[view] : NULL;
     if (rows) *rows = v ? v->rows : 0;
     if (channels) *channels = v ? v->channels : 0;
     return v ? v->tokens : NULL;

@@ -141,8 +141,23 @@ static void describe(espalier_asset *a, const espalier_latent *shape, const espa
     d->pipeline_type = espalier_pipeline_name(type);
 }
 
-static espalier_status check_latents(espalier_context *ctx, const espalier_latent *shape, const espalier_latent *texture)
+/* A latent may come from a file, made with another model. */
+static espalier_status check_cells(espalier_context *ctx, const espalier_model *model, const espalier_latent *shape)
 {
+    if (!model->shape_decoder) return ESPALIER_OK;              /* a test's stub decodes */
+    int64_t cells = shape->resolution >> (esi_sparse_decoder_get_config(model->shape_decoder)->levels - 1);
+    for (int64_t i = 0; i < 4 * shape->coords.count; i++)
+        if (i % 4 != 0 && shape->coords.rows[i] >= cells)
+            return esi_fail(ctx, ESPALIER_ERR_ARG, "shape latent: cell %d of row %lld, but the model has %lld cells per axis at resolution %lld",
+                            (int)shape->coords.rows[i], (long long)(i / 4), (long long)cells, (long long)shape->resolution);
+    return ESPALIER_OK;
+}
+
+static espalier_status check_latents(espalier_context *ctx, const espalier_model *model, const espalier_latent *shape,
+                                     const espalier_latent *texture)
+{
+    espalier_status st = check_cells(ctx, model, shape);
+    if (st != ESPALIER_OK) return st;
     if (shape->texture) return esi_fail(ctx, ESPALIER_ERR_ARG, "the first latent is a texture, not a shape");
     if (!texture) return ESPALIER_OK;
     if (!texture->texture) return esi_fail(ctx, ESPALIER_ERR_ARG, "the second latent is a shape, not a texture");
@@ -160,10 +175,11 @@ espalier_status espalier_decode(espalier_context *ctx, espalier_asset **out, con
     espalier_asset *a = NULL;
     uint64_t pieces = texture ? 2 : 1;
 
+    if (out) *out = NULL;
+    if (!ctx || !out || !model || !shape || !params) return esi_refuse_null(ctx, __func__);
     esi_enter(ctx, &fp);
-    *out = NULL;
     espalier_status st = esi_params_validate(ctx, params);
-    if (st == ESPALIER_OK) st = check_latents(ctx, shape, texture);
+    if (st == ESPALIER_OK) st = check_latents(ctx, model, shape, texture);
     if (st != ESPALIER_OK) return esi_leave(ctx, &fp, st);
     esi_stage_timer timer = esi_stage_begin(ctx, params->report, ESI_STAGE_DECODE);
     esi_route_of(&route, model, params->pipeline);

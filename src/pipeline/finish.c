@@ -19,6 +19,7 @@ espalier_status espalier_finish(espalier_context *ctx, espalier_asset *asset, co
     esi_mesh_stats stats = {0};
     char text[160];
 
+    if (!ctx || !asset || !params) return esi_refuse_null(ctx, __func__);
     esi_enter(ctx, &fp);
     espalier_status st = esi_params_validate(ctx, params);
     if (st != ESPALIER_OK) return esi_leave(ctx, &fp, st);
@@ -42,7 +43,7 @@ espalier_status espalier_finish(espalier_context *ctx, espalier_asset *asset, co
 
 espalier_asset_view espalier_asset_get(const espalier_asset *asset)
 {
-    const esi_asset *d = &asset->data;
+    const esi_asset nothing = {0}, *d = asset ? &asset->data : &nothing;
     return (espalier_asset_view){
         .struct_size = sizeof(espalier_asset_view),
         .vertices = d->vertices,
@@ -59,6 +60,7 @@ espalier_asset_view espalier_asset_get(const espalier_asset *asset)
 espalier_status espalier_asset_save_glb(espalier_context *ctx, const espalier_asset *asset, const char *path)
 {
     esi_fp_state fp;
+    if (!ctx || !asset || !path) return esi_refuse_null(ctx, __func__);
     esi_enter(ctx, &fp);
     return esi_leave(ctx, &fp, esi_glb_write(ctx, &asset->data, path));
 }
@@ -66,6 +68,7 @@ espalier_status espalier_asset_save_glb(espalier_context *ctx, const espalier_as
 espalier_status espalier_asset_dump(espalier_context *ctx, const espalier_asset *asset, const char *path)
 {
     esi_fp_state fp;
+    if (!ctx || !asset || !path) return esi_refuse_null(ctx, __func__);
     esi_enter(ctx, &fp);
     return esi_leave(ctx, &fp, esi_dump_write(ctx, &asset->data, path));
 }

@@ -70,8 +70,9 @@ espalier_status espalier_generate(espalier_context *ctx, espalier_asset **out, c
     esi_fp_state fp;
     esi_route route;
 
+    if (out) *out = NULL;
+    if (!ctx || !out || !model || !picture || !params) return esi_refuse_null(ctx, __func__);
     esi_enter(ctx, &fp);
-    *out = NULL;
     espalier_status st = esi_params_validate(ctx, params);
     if (st == ESPALIER_OK) st = espalier_model_require(ctx, model, params->pipeline, params->with_texture);
     if (st == ESPALIER_OK) {

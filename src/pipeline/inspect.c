@@ -157,6 +157,15 @@ static uint32_t u32_at(const uint8_t *p)
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
+/* The "count" of an accessor that a primitive names; 0 for what cannot be: glTF counts in 32 bits. */
+static int64_t accessor_count(const esi_json *accessors, const esi_json *number)
+{
+    int64_t index = -1, count = 0;
+    if (!esi_json_int(number, &index) || index < 0) return 0;
+    if (!esi_json_int(esi_json_get(esi_json_at(accessors, (size_t)index), "count"), &count)) return 0;
+    return count < 0 || count > UINT32_MAX ? 0 : count;
+}
+
 /* Vertices and triangles of all primitives, from the accessors' counts. */
 static void put_glb_counts(esi_json_writer *w, const esi_json *root)
 {
@@ -165,15 +174,10 @@ static void put_glb_counts(esi_json_writer *w, const esi_json *root)
     for (size_t m = 0; m < esi_json_size(meshes); m++) {
         const esi_json *list = esi_json_get(esi_json_at(meshes, m), "primitives");
         for (size_t p = 0; p < esi_json_size(list); p++) {
-            int64_t a = -1, n = 0;
             const esi_json *primitive = esi_json_at(list, p);
             primitives++;
-            if (esi_json_int(esi_json_path(primitive, "attributes.POSITION"), &a) && a >= 0 &&
-                esi_json_int(esi_json_get(esi_json_at(accessors, (size_t)a), "count"), &n))
-                vertices += n;
-            if (esi_json_int(esi_json_get(primitive, "indices"), &a) && a >= 0 &&
-                esi_json_int(esi_json_get(esi_json_at(accessors, (size_t)a), "count"), &n))
-                indices += n;
+            vertices += accessor_count(accessors, esi_json_path(primitive, "attributes.POSITION"));
+            indices += accessor_count(accessors, esi_json_get(primitive, "indices"));
         }
     }
     esi_json_put_int(w, "meshes", (int64_t)esi_json_size(meshes));
@@ -261,13 +265,16 @@ static espalier_status inspect_file(esi_json_writer *w, const char *path)
     const uint8_t *bytes = esi_file_map_data(map);
     size_t size = (size_t)esi_file_map_size(map);
 
+    bool weights = begins(bytes, size, "GGUF", 4) || has_suffix(path, ".safetensors");
     if (size == 0)
-        st = esi_fail(w->ctx, ESPALIER_ERR_INPUT, "%s: empty file", path);
+        st = esi_fail(w->ctx, ESPALIER_ERR_INPUT, "%s: the file is empty", path);
+    else if (!weights && size > esi_limits(w->ctx)->max_file_bytes)
+        st = esi_fail(w->ctx, ESPALIER_ERR_RESOURCE, "%s: larger than the limit for files that are no models", path);
     else if (is_picture(bytes, size))
         st = inspect_image(w, bytes, size, path);
     else if (begins(bytes, size, "glTF", 4))
         st = inspect_glb(w, bytes, size, path);
-    else if (begins(bytes, size, "GGUF", 4) || has_suffix(path, ".safetensors"))
+    else if (weights)
         st = inspect_weights(w, path);
     else
         st = inspect_dump(w, bytes, size, path);
@@ -281,8 +288,9 @@ espalier_status espalier_inspect(espalier_context *ctx, const char *path, char *
     esi_text text = {0};
     esi_json_writer w = {ctx, &text, false};
 
+    if (json) *json = NULL;
+    if (!ctx || !path || !json) return esi_refuse_null(ctx, __func__);
     esi_enter(ctx, &fp);
-    *json = NULL;
     esi_json_open(&w, NULL, '{');
     esi_json_put_string(&w, "path", path);
     espalier_status st = esi_path_is_dir(path) ? inspect_directory(&w, path) : inspect_file(&w, path);
@@ -303,6 +311,8 @@ espalier_status espalier_devices(espalier_context *ctx, char **json)
     esi_text text = {0};
     esi_json_writer w = {ctx, &text, false};
 
+    if (json) *json = NULL;
+    if (!ctx || !json) return esi_refuse_null(ctx, __func__);
     esi_clear_error(ctx);
     esi_json_open(&w, NULL, '{');
     esi_json_open(&w, "devices", '[');
@@ -318,16 +328,28 @@ espalier_status espalier_devices(espalier_context *ctx, char **json)
     esi_json_close(&w, ']');
     esi_json_close(&w, '}');
     esi_text_append(ctx, &text, "\n");
-    *json = text.failed ? NULL : text.data;
-    return text.failed ? esi_fail(ctx, ESPALIER_ERR_RESOURCE, "out of memory") : ESPALIER_OK;
+    if (text.failed) {
+        esi_text_free(ctx, &text);
+        return esi_fail(ctx, ESPALIER_ERR_RESOURCE, "out of memory for the list of devices");
+    }
+    *json = text.data;
+    return ESPALIER_OK;
 }
 
 void espalier_text_free(espalier_context *ctx, char *text)
 {
-    esi_free(ctx, text);
+    if (ctx) esi_free(ctx, text);
 }
 
 /* ------------------------------------------------------------- for people */
+
+/* Names and texts of a file may hold anything, also escape sequences for the terminal that shows them. */
+static void print_text(espalier_context *ctx, esi_text *t, const char *s)
+{
+    size_t begin = t->len;
+    esi_text_append(ctx, t, "%s", s);
+    if (!t->failed) esi_clean_line(t->data + begin);
+}
 
 static void print_value(espalier_context *ctx, esi_text *t, const esi_json *v)
 {
@@ -336,7 +358,7 @@ static void print_value(espalier_context *ctx, esi_text *t, const esi_json *v)
     bool b = false;
     int64_t i = 0;
     if (esi_json_string(v, &s))
-        esi_text_append(ctx, t, "%s", s);
+        print_text(ctx, t, s);
     else if (esi_json_bool(v, &b))
         esi_text_append(ctx, t, "%s", b ? "yes" : "no");
     else if (esi_json_int(v, &i))
@@ -353,7 +375,9 @@ static void print_object(espalier_context *ctx, esi_text *t, const esi_json *obj
     for (size_t i = 0; i < esi_json_size(object); i++) {
         const esi_json *v = NULL;
         const char *key = esi_json_key_at(object, i, &v);
-        esi_text_append(ctx, t, "%*s%s:", indent, "", key);
+        esi_text_append(ctx, t, "%*s", indent, "");
+        print_text(ctx, t, key);
+        esi_text_append(ctx, t, ":");
         if (esi_json_is_object(v)) {
             esi_text_append(ctx, t, "\n");
             print_object(ctx, t, v, indent + 2);
@@ -386,7 +410,8 @@ espalier_status espalier_inspect_text(espalier_context *ctx, const char *path, c
     esi_json *root = NULL;
     esi_text text = {0};
 
-    *out = NULL;
+    if (out) *out = NULL;
+    if (!ctx || !path || !out) return esi_refuse_null(ctx, __func__);
     espalier_status st = espalier_inspect(ctx, path, &json);
     if (st == ESPALIER_OK) st = esi_json_parse(ctx, &root, json, strlen(json), path, ESPALIER_ERR_INTERNAL);
     if (st == ESPALIER_OK) {

@@ -126,8 +126,9 @@ espalier_status espalier_shape_create(espalier_context *ctx, espalier_latent **o
     esi_route route;
     espalier_latent *l = NULL;
 
+    if (out) *out = NULL;
+    if (!ctx || !out || !model || !cond || !structure || !params) return esi_refuse_null(ctx, __func__);
     esi_enter(ctx, &fp);
-    *out = NULL;
     espalier_status st = esi_params_validate(ctx, params);
     if (st != ESPALIER_OK) return esi_leave(ctx, &fp, st);
     esi_stage_timer timer = esi_stage_begin(ctx, params->report, ESI_STAGE_SHAPE);
@@ -186,8 +187,9 @@ espalier_status espalier_texture_create(espalier_context *ctx, espalier_latent *
     esi_route route;
     espalier_latent *l = NULL;
 
+    if (out) *out = NULL;
+    if (!ctx || !out || !model || !cond || !shape || !params) return esi_refuse_null(ctx, __func__);
     esi_enter(ctx, &fp);
-    *out = NULL;
     espalier_status st = esi_params_validate(ctx, params);
     if (st == ESPALIER_OK && shape->texture) st = esi_fail(ctx, ESPALIER_ERR_ARG, "this latent is a texture, not a shape");
     if (st != ESPALIER_OK) return esi_leave(ctx, &fp, st);
@@ -204,14 +206,14 @@ espalier_status espalier_texture_create(espalier_context *ctx, espalier_latent *
 
 const float *espalier_latent_features(const espalier_latent *l, int64_t *count, int64_t *channels)
 {
-    if (count) *count = l->coords.count;
+    if (count) *count = l ? l->coords.count : 0;
     if (channels) *channels = C;
-    return l->features;
+    return l ? l->features : NULL;
 }
 
 const int32_t *espalier_latent_coords(const espalier_latent *l, int64_t *count, int64_t *resolution)
 {
-    if (count) *count = l->coords.count;
-    if (resolution) *resolution = l->resolution;
-    return l->coords.rows;
+    if (count) *count = l ? l->coords.count : 0;
+    if (resolution) *resolution = l ? l->resolution : 0;
+    return l ? l->coords.rows : NULL;
 }

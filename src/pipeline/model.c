@@ -20,7 +20,7 @@ const char *espalier_pipeline_name(espalier_pipeline_type type)
 
 espalier_status espalier_pipeline_parse(espalier_pipeline_type *out, const char *name)
 {
-    for (size_t i = 0; i < ESI_COUNT(pipeline_names); i++)
+    for (size_t i = 0; out && name && i < ESI_COUNT(pipeline_names); i++)
         if (strcmp(name, pipeline_names[i]) == 0) {
             *out = (espalier_pipeline_type)i;
             return ESPALIER_OK;
@@ -44,11 +44,16 @@ espalier_status esi_copy_error(espalier_context *to, const espalier_context *fro
 /* The json beside a weight file, or the one a GGUF file carries inside; *json NULL when there is neither. */
 static espalier_status load_config(espalier_context *ctx, esi_json **json, const esi_role_files *role, const esi_weight_file *file)
 {
+    const char *path = role->config ? role->config : role->weights;
+    espalier_status st = ESPALIER_OK;
     *json = NULL;
-    if (role->config) return esi_json_load(ctx, json, role->config, ESPALIER_ERR_MODEL);
-    if (file->config_json)
-        return esi_json_parse(ctx, json, file->config_json, strlen(file->config_json), role->weights, ESPALIER_ERR_MODEL);
-    return ESPALIER_OK;
+    if (role->config)
+        st = esi_json_load(ctx, json, path, ESPALIER_ERR_MODEL);
+    else if (file->config_json)
+        st = esi_json_parse(ctx, json, file->config_json, strlen(file->config_json), path, ESPALIER_ERR_MODEL);
+    if (st == ESPALIER_OK && *json && !esi_json_is_object(*json))
+        st = esi_fail(ctx, ESPALIER_ERR_MODEL, "%s: the config is not a JSON object", path);
+    return st;
 }
 
 static espalier_status open_network(espalier_context *ctx, espalier_model *m, espalier_role id, esi_weight_file *file, const esi_json *config)
@@ -153,9 +158,9 @@ static espalier_status check_agreement(espalier_context *ctx, const espalier_mod
     return st == ESPALIER_OK ? check_decoders(ctx, m) : st;
 }
 
-static espalier_status open_all(espalier_context *ctx, espalier_model *m, const char *directory, const espalier_model_options *options)
+static espalier_status open_all(espalier_context *ctx, espalier_model *m, const char *directory, const char *const *overrides)
 {
-    espalier_status st = esi_model_files_find(ctx, &m->files, directory, options ? options->overrides : NULL);
+    espalier_status st = esi_model_files_find(ctx, &m->files, directory, overrides);
     if (st != ESPALIER_OK) return st;
     if (m->files.pipeline) {
         char *path = esi_path_join(ctx, m->files.directory, "pipeline.json");
@@ -191,11 +196,18 @@ espalier_status espalier_model_open(espalier_context *ctx, espalier_model **out,
     esi_fp_state fp;
     espalier_context *owner = NULL;
     espalier_model *m = NULL;
+    espalier_model_options known = espalier_model_options_default();       /* a shorter struct of an older header keeps the rest */
     espalier_status st;
 
+    if (out) *out = NULL;
+    if (!ctx || !out || !directory) return esi_refuse_null(ctx, __func__);
     esi_enter(ctx, &fp);
-    *out = NULL;
-    if (!directory || !directory[0]) {
+    if (options && options->struct_size < sizeof options->struct_size) {
+        st = esi_fail(ctx, ESPALIER_ERR_ARG, "model options without struct_size; start from espalier_model_options_default()");
+        goto done;
+    }
+    if (options) memcpy(&known, options, ESI_MIN((size_t)options->struct_size, sizeof known));
+    if (!directory[0]) {
         st = esi_fail(ctx, ESPALIER_ERR_ARG, "no model directory given");
         goto done;
     }
@@ -212,7 +224,7 @@ espalier_status espalier_model_open(espalier_context *ctx, espalier_model **out,
     }
     m->owner = owner;
     atomic_init(&m->references, 1);
-    st = open_all(owner, m, directory, options);
+    st = open_all(owner, m, directory, known.overrides);
     if (st != ESPALIER_OK) {
         st = esi_copy_error(ctx, owner, st);
         destroy(m);
@@ -225,7 +237,7 @@ done:
 
 espalier_model *espalier_model_retain(espalier_model *model)
 {
-    atomic_fetch_add(&model->references, 1);
+    if (model) atomic_fetch_add(&model->references, 1);
     return model;
 }
 
@@ -281,6 +293,8 @@ static bool role_needed(espalier_pipeline_type type, espalier_role role, bool wi
 
 espalier_status espalier_model_require(espalier_context *ctx, const espalier_model *model, espalier_pipeline_type type, int with_texture)
 {
+    if (!ctx || !model) return esi_refuse_null(ctx, __func__);
+
     esi_text missing = {0};
     espalier_status st = ESPALIER_OK;
     espalier_pipeline_type used = type == ESPALIER_PIPELINE_DEFAULT ? model->settings.default_pipeline : type;
@@ -303,29 +317,29 @@ espalier_status espalier_model_require(espalier_context *ctx, const espalier_mod
 
 const char *espalier_model_directory(const espalier_model *model)
 {
-    return model->files.directory;
+    return model ? model->files.directory : NULL;
 }
 
 const char *espalier_model_role_path(const espalier_model *model, espalier_role role)
 {
-    return (int)role >= 0 && role < ESPALIER_ROLE_COUNT ? model->files.role[role].weights : NULL;
+    return model && (int)role >= 0 && role < ESPALIER_ROLE_COUNT ? model->files.role[role].weights : NULL;
 }
 
 uint64_t espalier_model_role_parameters(const espalier_model *model, espalier_role role)
 {
-    const esi_weights *w = esi_model_weights(model, role);
+    const esi_weights *w = model ? esi_model_weights(model, role) : NULL;
     return w ? esi_weights_parameters(w) : 0;
 }
 
 espalier_pipeline_type espalier_model_default_pipeline(const espalier_model *model)
 {
-    return model->settings.default_pipeline;
+    return model ? model->settings.default_pipeline : ESPALIER_PIPELINE_1024_CASCADE;
 }
 
 int espalier_model_is_complete(espalier_context *ctx, const char *directory)
 {
     espalier_model *model = NULL;
-    if (!directory || !esi_path_is_dir(directory)) return 0;
+    if (!ctx || !directory || !esi_path_is_dir(directory)) return 0;
     int complete = espalier_model_open(ctx, &model, directory, NULL) == ESPALIER_OK &&
                    espalier_model_require(ctx, model, ESPALIER_PIPELINE_DEFAULT, 1) == ESPALIER_OK;
     espalier_model_free(model);

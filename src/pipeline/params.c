@@ -25,13 +25,17 @@ void esi_route_of(esi_route *out, const espalier_model *model, espalier_pipeline
 
 espalier_generate_params espalier_generate_params_default(const espalier_model *model)
 {
+    esi_settings release;
+    const esi_settings *s = model ? &model->settings : &release;
+
+    esi_settings_release(&release);
     return (espalier_generate_params){
         .struct_size = sizeof(espalier_generate_params),
         .seed = 42,
-        .pipeline = model->settings.default_pipeline,
-        .structure = model->settings.structure,
-        .shape = model->settings.shape,
-        .texture = model->settings.texture,
+        .pipeline = s->default_pipeline,
+        .structure = s->structure,
+        .shape = s->shape,
+        .texture = s->texture,
         .max_tokens = 49152,
         .with_texture = 1,
     };

@@ -58,8 +58,11 @@ espalier_status espalier_memory_plan(espalier_context *ctx, const espalier_model
     uint64_t largest = 0, bytes;
     int64_t side;
 
+    if (largest_bytes) *largest_bytes = 0;
+    if (!ctx || !model || !params) return esi_refuse_null(ctx, __func__);
     esi_clear_error(ctx);
-    espalier_status st = espalier_model_require(ctx, model, params->pipeline, params->with_texture);
+    espalier_status st = esi_params_validate(ctx, params);
+    if (st == ESPALIER_OK) st = espalier_model_require(ctx, model, params->pipeline, params->with_texture);
     if (st != ESPALIER_OK) return st;
     esi_route_of(&route, model, params->pipeline);
 

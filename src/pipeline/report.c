@@ -22,6 +22,8 @@ const char *esi_stage_name(esi_stage stage)
 
 espalier_status espalier_report_create(espalier_context *ctx, espalier_report **out)
 {
+    if (out) *out = NULL;
+    if (!ctx || !out) return esi_refuse_null(ctx, __func__);
     esi_clear_error(ctx);
     *out = esi_calloc(ctx, 1, sizeof **out, "report");
     if (!*out) return ESPALIER_ERR_RESOURCE;
@@ -261,10 +263,11 @@ static void put_gates(esi_json_writer *w, const espalier_report *r)
 
 espalier_status espalier_report_json(espalier_context *ctx, espalier_report *report, const char **json)
 {
-    esi_json_writer w = {report->owner, &report->json, false};
+    if (json) *json = NULL;
+    if (!ctx || !report || !json) return esi_refuse_null(ctx, __func__);
 
+    esi_json_writer w = {report->owner, &report->json, false};
     esi_clear_error(ctx);
-    *json = NULL;
     esi_text_free(report->owner, &report->json);
     esi_json_open(&w, NULL, '{');
     esi_json_put_int(&w, "report_version", ESI_REPORT_VERSION);
@@ -285,6 +288,7 @@ espalier_status espalier_report_json(espalier_context *ctx, espalier_report *rep
 espalier_status espalier_report_save(espalier_context *ctx, espalier_report *report, const char *path)
 {
     const char *json = NULL;
+    if (!ctx || !report || !path) return esi_refuse_null(ctx, __func__);
     espalier_status st = espalier_report_json(ctx, report, &json);
     return st == ESPALIER_OK ? esi_file_write_all(ctx, path, json, strlen(json)) : st;
 }

@@ -114,17 +114,16 @@ static espalier_status read_scalar(reader *r, int64_t *out, const char *name, in
     return st;
 }
 
-/* Any failure to open is an input error here, not a model error. */
+/* The readers of weight files speak of models; to a user a saved result is an input. */
+static espalier_status as_input(espalier_status st)
+{
+    return st == ESPALIER_ERR_MODEL ? ESPALIER_ERR_INPUT : st;
+}
+
 static espalier_status open_file(reader *r, espalier_context *ctx, const char *path)
 {
-    char text[512];
     *r = (reader){.ctx = ctx, .path = path};
-    espalier_status st = esi_weight_file_open(ctx, &r->file, path);
-    if (st != ESPALIER_ERR_MODEL) return st;
-    strncpy(text, espalier_error_message(ctx), sizeof text - 1);
-    text[sizeof text - 1] = 0;
-    esi_clear_error(ctx);
-    return esi_fail(ctx, ESPALIER_ERR_INPUT, "%s", text);
+    return esi_weight_file_open(ctx, &r->file, path);
 }
 
 /* ------------------------------------------------------------- condition */
@@ -133,23 +132,27 @@ static const char *const view_names[2] = {"tokens.512", "tokens.1024"};
 
 espalier_status espalier_condition_save(espalier_context *ctx, const espalier_condition *c, const char *path)
 {
+    esi_fp_state fp;
     esi_safetensors_entry e[2];
     size_t count = 0;
-    esi_clear_error(ctx);
+    if (!ctx || !c || !path) return esi_refuse_null(ctx, __func__);
+    esi_enter(ctx, &fp);
     for (int i = 0; i < 2; i++)
         if (c->view[i].tokens)
             e[count++] = (esi_safetensors_entry){.name = view_names[i], .dtype = ESI_FILE_F32, .rank = 2,
                                                  .shape = {c->view[i].rows, c->view[i].channels}, .data = c->view[i].tokens};
     const char *const metadata[] = {"kind", "espalier.condition", NULL};
-    return esi_safetensors_write(ctx, path, e, count, metadata, NULL, NULL);
+    return esi_leave(ctx, &fp, esi_safetensors_write(ctx, path, e, count, metadata, NULL, NULL));
 }
 
 espalier_status espalier_condition_load(espalier_context *ctx, espalier_condition **out, const char *path)
 {
+    esi_fp_state fp;
     reader r;
     espalier_condition *c = NULL;
-    esi_clear_error(ctx);
-    *out = NULL;
+    if (out) *out = NULL;
+    if (!ctx || !out || !path) return esi_refuse_null(ctx, __func__);
+    esi_enter(ctx, &fp);
     espalier_status st = open_file(&r, ctx, path);
     if (st == ESPALIER_OK) st = esi_condition_new(ctx, &c);
     for (int i = 0; st == ESPALIER_OK && i < 2; i++) {
@@ -164,32 +167,36 @@ espalier_status espalier_condition_load(espalier_context *ctx, espalier_conditio
         *out = c;
     else
         espalier_condition_free(c);
-    return st;
+    return esi_leave(ctx, &fp, as_input(st));
 }
 
 /* ------------------------------------------------------------- structure */
 
 espalier_status espalier_structure_save(espalier_context *ctx, const espalier_structure *s, const char *path)
 {
+    esi_fp_state fp;
     int32_t words[GENERATOR_WORDS];
+    if (!ctx || !s || !path) return esi_refuse_null(ctx, __func__);
+    esi_enter(ctx, &fp);
     pack_generator(words, &s->generator);
-    esi_clear_error(ctx);
     const esi_safetensors_entry e[] = {
         {.name = "coords", .dtype = ESI_FILE_I32, .rank = 2, .shape = {s->coords.count, 4}, .data = s->coords.rows},
         {.name = "generator", .dtype = ESI_FILE_I32, .rank = 1, .shape = {GENERATOR_WORDS}, .data = words},
         {.name = "grid", .dtype = ESI_FILE_I32, .rank = 1, .shape = {1}, .data = &s->grid},
     };
     const char *const metadata[] = {"kind", "espalier.structure", NULL};
-    return esi_safetensors_write(ctx, path, e, ESI_COUNT(e), metadata, NULL, NULL);
+    return esi_leave(ctx, &fp, esi_safetensors_write(ctx, path, e, ESI_COUNT(e), metadata, NULL, NULL));
 }
 
 espalier_status espalier_structure_load(espalier_context *ctx, espalier_structure **out, const char *path)
 {
+    esi_fp_state fp;
     reader r;
     espalier_structure *s = NULL;
     int64_t grid = 0;
-    esi_clear_error(ctx);
-    *out = NULL;
+    if (out) *out = NULL;
+    if (!ctx || !out || !path) return esi_refuse_null(ctx, __func__);
+    esi_enter(ctx, &fp);
     espalier_status st = open_file(&r, ctx, path);
     if (st == ESPALIER_OK) st = esi_structure_new(ctx, &s);
     if (st == ESPALIER_OK) st = read_scalar(&r, &grid, "grid", 1, 4096);
@@ -202,16 +209,19 @@ espalier_status espalier_structure_load(espalier_context *ctx, espalier_structur
     } else {
         espalier_structure_free(s);
     }
-    return st;
+    return esi_leave(ctx, &fp, as_input(st));
 }
 
 /* ------------------------------------------------------------- latent */
 
 espalier_status espalier_latent_save(espalier_context *ctx, const espalier_latent *l, const char *path)
 {
-    int32_t words[GENERATOR_WORDS], resolution = (int32_t)l->resolution;
+    esi_fp_state fp;
+    int32_t words[GENERATOR_WORDS], resolution;
+    if (!ctx || !l || !path) return esi_refuse_null(ctx, __func__);
+    esi_enter(ctx, &fp);
+    resolution = (int32_t)l->resolution;
     pack_generator(words, &l->generator);
-    esi_clear_error(ctx);
     const esi_safetensors_entry e[] = {
         {.name = "coords", .dtype = ESI_FILE_I32, .rank = 2, .shape = {l->coords.count, 4}, .data = l->coords.rows},
         {.name = l->texture ? "texture" : "shape", .dtype = ESI_FILE_F32, .rank = 2, .shape = {l->coords.count, ESI_LATENT_CHANNELS},
@@ -220,16 +230,18 @@ espalier_status espalier_latent_save(espalier_context *ctx, const espalier_laten
         {.name = "resolution", .dtype = ESI_FILE_I32, .rank = 1, .shape = {1}, .data = &resolution},
     };
     const char *const metadata[] = {"kind", l->texture ? "espalier.texture" : "espalier.shape", NULL};
-    return esi_safetensors_write(ctx, path, e, ESI_COUNT(e), metadata, NULL, NULL);
+    return esi_leave(ctx, &fp, esi_safetensors_write(ctx, path, e, ESI_COUNT(e), metadata, NULL, NULL));
 }
 
 espalier_status espalier_latent_load(espalier_context *ctx, espalier_latent **out, const char *path)
 {
+    esi_fp_state fp;
     reader r;
     espalier_latent *l = NULL;
     int64_t rows = 0;
-    esi_clear_error(ctx);
-    *out = NULL;
+    if (out) *out = NULL;
+    if (!ctx || !out || !path) return esi_refuse_null(ctx, __func__);
+    esi_enter(ctx, &fp);
     espalier_status st = open_file(&r, ctx, path);
     if (st == ESPALIER_OK) st = esi_latent_new(ctx, &l);
     if (st == ESPALIER_OK) l->texture = esi_weight_file_find(r.file, "texture") != NULL;
@@ -244,5 +256,5 @@ espalier_status espalier_latent_load(espalier_context *ctx, espalier_latent **ou
         *out = l;
     else
         espalier_latent_free(l);
-    return st;
+    return esi_leave(ctx, &fp, as_input(st));
 }

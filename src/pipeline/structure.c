@@ -87,8 +87,9 @@ espalier_status espalier_structure_create(espalier_context *ctx, espalier_struct
     esi_route route;
     espalier_structure *s = NULL;
 
+    if (out) *out = NULL;
+    if (!ctx || !out || !model || !cond || !params) return esi_refuse_null(ctx, __func__);
     esi_enter(ctx, &fp);
-    *out = NULL;
     espalier_status st = esi_params_validate(ctx, params);
     if (st != ESPALIER_OK) return esi_leave(ctx, &fp, st);
     esi_stage_timer timer = esi_stage_begin(ctx, params->report, ESI_STAGE_STRUCTURE);
@@ -107,7 +108,7 @@ espalier_status espalier_structure_create(espalier_context *ctx, espalier_struct
 
 const int32_t *espalier_structure_coords(const espalier_structure *s, int64_t *count, int32_t *grid)
 {
-    if (count) *count = s->coords.count;
-    if (grid) *grid = s->grid;
-    return s->coords.rows;
+    if (count) *count = s ? s->coords.count : 0;
+    if (grid) *grid = s ? s->grid : 0;
+    return s ? s->coords.rows : NULL;
 }
