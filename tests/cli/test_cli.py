@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: MIT
+#
+# test_cli.py BUILD_DIR [unittest options]: all tests of the espalier command in BUILD_DIR. Standard library only.
+import os
+import sys
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+sys.dont_write_bytecode = True
+
+import support  # noqa: E402
+
+
+def main():
+    if len(sys.argv) < 2 or not os.path.isdir(sys.argv[1]):
+        sys.exit('usage: test_cli.py BUILD_DIR [unittest options]')
+    support.use_build(sys.argv[1])
+    modules = [name[:-3] for name in sorted(os.listdir(HERE)) if name.startswith('cli_') and name.endswith('.py')]
+    suite = unittest.defaultTestLoader.loadTestsFromNames(modules)
+    if len(sys.argv) > 2 and not sys.argv[2].startswith('-'):
+        suite = unittest.defaultTestLoader.loadTestsFromNames(sys.argv[2:])
+    result = unittest.TextTestRunner(verbosity=2 if '-v' in sys.argv else 1).run(suite)
+    print('cli: %d tests, %d failures, %d errors, %d skipped' % (result.testsRun, len(result.failures), len(result.errors), len(result.skipped)))
+    sys.exit(0 if result.wasSuccessful() else 1)
+
+
+main()
