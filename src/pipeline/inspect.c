@@ -203,9 +203,10 @@ static espalier_status inspect_glb(esi_json_writer *w, const uint8_t *bytes, siz
     const esi_json *extras = esi_json_path(root, "asset.extras");
     if (extras && esi_json_is_object(extras)) {
         esi_json_open(w, "extras", '{');
-        for (size_t i = 0; i < esi_json_size(extras); i++) {
-            const esi_json *v = NULL;
-            const char *key = esi_json_key_at(extras, i, &v);
+        const char *key;
+        void *iterator = NULL;
+        const esi_json *v = NULL;
+        while ((key = esi_json_next(extras, &iterator, &v)) != NULL) {
             double number = 0;
             if (esi_json_string(v, &text))
                 esi_json_put_string(w, key, text);
@@ -369,12 +370,26 @@ static void print_value(espalier_context *ctx, esi_text *t, const esi_json *v)
         esi_text_append(ctx, t, "-");
 }
 
-/* Objects: a line per member. Arrays of objects: a line per element, members separated by two blanks. */
+/* The plain members of an array's element, separated by two blanks; the first one needs no name. */
+static void print_element(espalier_context *ctx, esi_text *t, const esi_json *element)
+{
+    const esi_json *member = NULL;
+    const char *name, *gap = "";
+    for (void *iterator = NULL; (name = esi_json_next(element, &iterator, &member)) != NULL;) {
+        if (esi_json_is_object(member) || esi_json_is_array(member)) continue;
+        if (gap[0]) esi_text_append(ctx, t, "%s%s=", gap, name);
+        print_value(ctx, t, member);
+        gap = "  ";
+    }
+    esi_text_append(ctx, t, "\n");
+}
+
+/* Objects: a line per member. Arrays of objects: a line per element. */
 static void print_object(espalier_context *ctx, esi_text *t, const esi_json *object, int indent)
 {
-    for (size_t i = 0; i < esi_json_size(object); i++) {
-        const esi_json *v = NULL;
-        const char *key = esi_json_key_at(object, i, &v);
+    const esi_json *v = NULL;
+    const char *key;
+    for (void *iterator = NULL; (key = esi_json_next(object, &iterator, &v)) != NULL;) {
         esi_text_append(ctx, t, "%*s", indent, "");
         print_text(ctx, t, key);
         esi_text_append(ctx, t, ":");
@@ -384,17 +399,8 @@ static void print_object(espalier_context *ctx, esi_text *t, const esi_json *obj
         } else if (esi_json_is_array(v)) {
             esi_text_append(ctx, t, "\n");
             for (size_t k = 0; k < esi_json_size(v); k++) {
-                const esi_json *element = esi_json_at(v, k);
                 esi_text_append(ctx, t, "%*s", indent + 2, "");
-                for (size_t m = 0; m < esi_json_size(element); m++) {
-                    const esi_json *member = NULL;
-                    const char *name = esi_json_key_at(element, m, &member);
-                    if (esi_json_is_object(member) || esi_json_is_array(member)) continue;
-                    esi_text_append(ctx, t, "%s", m ? "  " : "");
-                    if (m) esi_text_append(ctx, t, "%s=", name);
-                    print_value(ctx, t, member);
-                }
-                esi_text_append(ctx, t, "\n");
+                print_element(ctx, t, esi_json_at(v, k));
             }
         } else {
             esi_text_append(ctx, t, " ");

@@ -341,14 +341,17 @@ static void put_u32(uint8_t *p, size_t v)
 
 static void put_glb(const char *path, const char *json)
 {
-    uint8_t bytes[1024] = "glTF";
     size_t len = strlen(json);
+    uint8_t *bytes = malloc(20 + len);
+    assert_non_null(bytes);
+    memcpy(bytes, "glTF", 4);
     put_u32(bytes + 4, 2);
     put_u32(bytes + 8, 20 + len);
     put_u32(bytes + 12, len);
     memcpy(bytes + 16, "JSON", 4);
     memcpy(bytes + 20, json, len);
     put_file(path, bytes, 20 + len);
+    free(bytes);
 }
 
 static void inspect_hostile_glb(void **state)
@@ -370,6 +373,25 @@ static void inspect_hostile_glb(void **state)
     for (const char *c = text; *c; c++) assert_true((*c >= 0x20 && *c < 0x7f) || *c == '\n');
     assert_non_null(strstr(text, "a?[31mb??c"));
     espalier_text_free(f->ctx, text);
+}
+
+/* Reading members must not take quadratic time: a hostile file has a hundred thousand of them. */
+static void inspect_many_members(void **state)
+{
+    enum { MEMBERS = 100000 };
+    fixture *f = *state;
+    char *text, *json = malloc(MEMBERS * 16 + 100), *end = json;
+    assert_non_null(json);
+    end += sprintf(end, "{\"asset\":{\"extras\":{\"first\":1");
+    for (int i = 0; i < MEMBERS; i++) end += sprintf(end, ",\"k%d\":1", i);
+    strcpy(end, "}}}");
+    put_glb(at(f, "many.glb"), json);
+    double start = esi_cpu_seconds();
+    assert_int_equal(espalier_inspect_text(f->ctx, f->path, &text), ESPALIER_OK);
+    assert_true(esi_cpu_seconds() - start < 5.0);
+    assert_non_null(strstr(text, "k99999: 1\n"));
+    espalier_text_free(f->ctx, text);
+    free(json);
 }
 
 static void inspect_obeys_the_limit(void **state)
@@ -421,6 +443,7 @@ int main(void)
         TEST(resumed_runs_are_equal),
         TEST(damaged_results),
         TEST(inspect_hostile_glb),
+        TEST(inspect_many_members),
         TEST(inspect_obeys_the_limit),
         TEST(failing_allocations_of_texts),
     };
