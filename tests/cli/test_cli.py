@@ -21,6 +21,8 @@ def main():
     if len(sys.argv) > 2 and not sys.argv[2].startswith('-'):
         suite = unittest.defaultTestLoader.loadTestsFromNames(sys.argv[2:])
     result = unittest.TextTestRunner(verbosity=2 if '-v' in sys.argv else 1).run(suite)
+    for test, reason in result.skipped:
+        print('SKIPPED: %s: %s' % (test.id(), reason))
     print('cli: %d tests, %d failures, %d errors, %d skipped' % (result.testsRun, len(result.failures), len(result.errors), len(result.skipped)))
     sys.exit(0 if result.wasSuccessful() else 1)
 
