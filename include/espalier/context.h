@@ -43,22 +43,26 @@ typedef struct espalier_runtime_options {
     void               *log_user;
 } espalier_runtime_options;
 
+/* All cores, the best level, the C library's memory, silence. */
 ESPALIER_API espalier_runtime_options espalier_runtime_options_default(void);
 
-/* On success *out must be released with espalier_runtime_free() after all its contexts and models. Otherwise *out is NULL:
- * ESPALIER_ERR_ARG (threads < 0 or > 1024, unknown level), ESPALIER_ERR_DEVICE (level not supported here),
+/* options may be NULL (the defaults). On success *out must be released with espalier_runtime_free() after all its contexts and models.
+ * Otherwise *out is NULL: ESPALIER_ERR_ARG (threads < 0 or > 1024, unknown level), ESPALIER_ERR_DEVICE (level not supported here),
  * ESPALIER_ERR_RESOURCE (no memory or threads). */
 ESPALIER_API espalier_status espalier_runtime_create(espalier_runtime **out, const espalier_runtime_options *options);
 ESPALIER_API void espalier_runtime_free(espalier_runtime *runtime);      /* NULL is fine */
 
+/* Compute threads in use, the calling one included; and the level in use, never BEST. */
 ESPALIER_API int espalier_runtime_threads(const espalier_runtime *runtime);
-ESPALIER_API espalier_cpu_level espalier_runtime_cpu_level(const espalier_runtime *runtime);   /* the level in use, never BEST */
+ESPALIER_API espalier_cpu_level espalier_runtime_cpu_level(const espalier_runtime *runtime);
 ESPALIER_API const char *espalier_cpu_level_name(espalier_cpu_level level);       /* "generic", "avx2", ...; "?" if unknown */
 ESPALIER_API espalier_status espalier_cpu_level_parse(espalier_cpu_level *out, const char *name); /* ERR_ARG if unknown */
 ESPALIER_API int espalier_cpu_level_supported(espalier_cpu_level level);           /* 1 or 0 on this machine and build */
 
+/* A context for one job. The runtime must outlive it and all results made with it. ESPALIER_ERR_ARG, ESPALIER_ERR_RESOURCE. */
 ESPALIER_API espalier_status espalier_context_create(espalier_context **out, espalier_runtime *runtime);
-ESPALIER_API void espalier_context_free(espalier_context *ctx);          /* NULL is fine */
+/* Drops the caller's reference. Results hold one each (they stay on the job's account), so they may be released before or after. */
+ESPALIER_API void espalier_context_free(espalier_context *ctx);
 
 /* Text of the last failed call with this context, one line without newline: "<file>: <what is wrong>[; <what to do>]".
  * Empty string after success. Valid until the next call with this context. */
@@ -74,11 +78,13 @@ ESPALIER_API void espalier_context_reset_cancel(espalier_context *ctx);
 /* Progress of a stage: `done` of `total` equal pieces of work (total 0 = unknown). `stage` is one of "preprocess", "condition",
  * "structure", "shape", "texture", "decode", "finish". Called from the thread that runs the call. A non-zero return value cancels. */
 typedef int (*espalier_progress_fn)(void *user, const char *stage, uint64_t done, uint64_t total);
+/* fn NULL = none, the default. `user` is passed on. */
 ESPALIER_API void espalier_context_set_progress(espalier_context *ctx, espalier_progress_fn fn, void *user);
 
 /* Memory this job may allocate (bytes; 0 = no limit, the default). Work is cut smaller to stay below; where it cannot be,
  * the call fails with ESPALIER_ERR_RESOURCE. Mapped model files do not count. */
 ESPALIER_API void espalier_context_set_memory_budget(espalier_context *ctx, uint64_t bytes);
+/* Bytes allocated for this job now, and the most so far. Pictures and models are on nobody's account. */
 ESPALIER_API uint64_t espalier_context_memory_now(const espalier_context *ctx);
 ESPALIER_API uint64_t espalier_context_memory_peak(const espalier_context *ctx);
 
@@ -89,6 +95,7 @@ typedef struct espalier_limits {
     uint64_t max_file_bytes;     /* of an image, dump or json; default 4 GiB; model files are not limited */
 } espalier_limits;
 ESPALIER_API espalier_limits espalier_limits_default(void);
+/* limits NULL = the defaults. */
 ESPALIER_API void espalier_context_set_limits(espalier_context *ctx, const espalier_limits *limits);
 
 #ifdef __cplusplus

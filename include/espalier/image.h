@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * espalier/image.h: pictures in (PNG, JPEG, WebP, GIF not) and out (PNG).
+ * espalier/image.h: pictures in (PNG, JPEG, WebP) and out (PNG).
  */
 #ifndef ESPALIER_IMAGE_H
 #define ESPALIER_IMAGE_H
@@ -29,18 +29,20 @@ typedef struct espalier_image {
  *   ESPALIER_ERR_RESOURCE  a side over the context's limits, or no memory */
 ESPALIER_API espalier_status espalier_image_decode(espalier_context *ctx, espalier_image *out,
                                                    const void *bytes, size_t len_bytes, const char *name);
-/* The same from a file. */
+/* The same from a file; also ESPALIER_ERR_INPUT when it cannot be read, ESPALIER_ERR_RESOURCE when it is over the context's limit. */
 ESPALIER_API espalier_status espalier_image_load(espalier_context *ctx, espalier_image *out, const char *path);
 
-/* A zeroed picture, e.g. to fill with pixels of your own. channels 1, 3 or 4. */
+/* A zeroed picture, e.g. to fill with pixels of your own. ESPALIER_ERR_ARG: a side of 0 or channels other than 1, 3, 4;
+ * ESPALIER_ERR_RESOURCE: a side over the context's limits, or no memory. */
 ESPALIER_API espalier_status espalier_image_create(espalier_context *ctx, espalier_image *out,
                                                    uint32_t width, uint32_t height, uint32_t channels);
 ESPALIER_API void espalier_image_free(espalier_image *image);      /* NULL and zeroed are fine */
 
-/* 1 if the picture has an alpha channel with some value other than 255. */
+/* 1 if the picture has an alpha channel with some value other than 255, else 0. */
 ESPALIER_API int espalier_image_has_alpha(const espalier_image *image);
 
-/* Write a PNG atomically (temporary name, fsync, rename). ESPALIER_ERR_OUTPUT if that fails. */
+/* Write a PNG atomically (temporary name, fsync, rename): after a failure the file at `path` is what it was. ESPALIER_ERR_OUTPUT,
+ * ESPALIER_ERR_ARG (an empty picture). */
 ESPALIER_API espalier_status espalier_image_save_png(espalier_context *ctx, const espalier_image *image, const char *path);
 
 #ifdef __cplusplus
