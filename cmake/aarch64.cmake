@@ -4,6 +4,8 @@
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
-set(CMAKE_CROSSCOMPILING_EMULATOR "qemu-aarch64;-L;/usr/aarch64-linux-gnu")
+# No -L: libjansson-dev:arm64 brings libc6:arm64, and its loader finds its own libraries. With "-L /usr/aarch64-linux-gnu" the loader of the
+# cross package meets the C library of libc6:arm64, another build, and the first pthread_create() never returns.
+set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64)
 set(CMAKE_FIND_ROOT_PATH /usr/aarch64-linux-gnu)
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
