@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define REF_MAX_BYTES 65536 /* of refs/main in a cache, which holds one hash */
+
 /* Role names of pipeline.json and file names of the GGUF layout, in the order of espalier_role. */
 static const struct {
     const char *name, *gguf;
@@ -87,7 +89,7 @@ static bool try_encoder_dir(search *s, const char *dir)
 }
 
 /* "<hub>/models--org--repo/snapshots/<hash>" of a Hugging Face cache, the hash named by refs/main or else the last one by name; NULL if
- * absent. */
+ * absent, or without memory: then an error is pending. */
 static char *cache_snapshot(espalier_context *ctx, esi_arena *arena, const char *repo_dir)
 {
     char *snapshots = arena_format(ctx, arena, "%s/snapshots", repo_dir);
@@ -97,19 +99,21 @@ static char *cache_snapshot(espalier_context *ctx, esi_arena *arena, const char 
     if (ref_path && esi_path_is_file(ref_path)) {
         uint8_t *hash = NULL;
         size_t len = 0;
-        if (esi_file_read(ctx, &hash, &len, ref_path, 256, ESPALIER_ERR_MODEL) == ESPALIER_OK) {
+        espalier_status st = esi_file_read(ctx, &hash, &len, ref_path, REF_MAX_BYTES, ESPALIER_ERR_MODEL);
+        if (st == ESPALIER_OK) {
             while (len > 0 && (hash[len - 1] == '\n' || hash[len - 1] == '\r' || hash[len - 1] == ' ')) hash[--len] = 0;
             char *dir = arena_format(ctx, arena, "%s/%s", snapshots, (const char *)hash);
             esi_free(ctx, hash);
             if (dir && len > 0 && esi_path_is_dir(dir)) return dir;
-        } else {
+        } else if (st != ESPALIER_ERR_RESOURCE) {
             esi_clear_error(ctx);
         }
     }
     char **names = NULL;
     size_t count = 0;
-    if (esi_dir_list(ctx, arena, snapshots, &names, &count, ESPALIER_ERR_MODEL) != ESPALIER_OK) {
-        esi_clear_error(ctx);
+    espalier_status st = esi_dir_list(ctx, arena, snapshots, &names, &count, ESPALIER_ERR_MODEL);
+    if (st != ESPALIER_OK) {
+        if (st != ESPALIER_ERR_RESOURCE) esi_clear_error(ctx);
         return NULL;
     }
     return count > 0 ? arena_format(ctx, arena, "%s/%s", snapshots, names[count - 1]) : NULL;
@@ -185,7 +189,7 @@ static espalier_status find_encoder(espalier_context *ctx, esi_model_files *file
         if (try_encoder_dir(&s, arena_format(ctx, arena, "%s/%s", root, elsewhere[i]))) return ESPALIER_OK;
     if (try_encoder_dir(&s, cache_sibling(&s, "facebook", "dinov3-vitl16-pretrain-lvd1689m"))) return ESPALIER_OK;
     if (try_encoder_dir(&s, cache_sibling(&s, "timm", "vit_large_patch16_dinov3.lvd1689m"))) return ESPALIER_OK;
-    return s.status;
+    return esi_error_pending(ctx) ? ESPALIER_ERR_RESOURCE : s.status;     /* a path was not tried for want of memory */
 }
 
 /* ------------------------------------------------------------- the two layouts */
@@ -232,7 +236,8 @@ static bool has_gguf(espalier_context *ctx, esi_arena *arena, const char *dir)
     return false;
 }
 
-/* The directory itself, or the well-known folder inside it that holds the pipeline. */
+/* The directory itself, the well-known folder inside it, or a snapshot in it that is a repository of a Hugging Face cache. No pipeline.json
+ * in any of them: the one with .gguf files, or else *pipeline_path and files->directory stay NULL. */
 static espalier_status find_root(espalier_context *ctx, esi_model_files *files, const char *directory, char **pipeline_path)
 {
     esi_arena *arena = &files->arena;
@@ -240,23 +245,29 @@ static espalier_status find_root(espalier_context *ctx, esi_model_files *files, 
     candidates[0] = esi_arena_strdup(ctx, arena, directory, strlen(directory));
     candidates[1] = arena_format(ctx, arena, "%s/TRELLIS.2-4B", directory);
     candidates[2] = cache_snapshot(ctx, arena, directory);
+    *pipeline_path = NULL;
+    if (esi_error_pending(ctx)) return ESPALIER_ERR_RESOURCE;
     for (size_t i = 0; i < ESI_COUNT(candidates); i++) {
-        char *path = candidates[i] ? arena_format(ctx, arena, "%s/pipeline.json", candidates[i]) : NULL;
-        if (!path || !esi_path_is_file(path)) continue;
+        if (!candidates[i]) continue;
+        char *path = arena_format(ctx, arena, "%s/pipeline.json", candidates[i]);
+        if (!path) return ESPALIER_ERR_RESOURCE;
+        if (!esi_path_is_file(path)) continue;
         files->directory = candidates[i];
         *pipeline_path = path;
         return ESPALIER_OK;
     }
-    *pipeline_path = NULL;
-    files->directory = candidates[0];
-    return candidates[0] ? ESPALIER_OK : ESPALIER_ERR_RESOURCE;
+    for (size_t i = 0; i < ESI_COUNT(candidates) && !files->directory; i++)
+        if (candidates[i] && has_gguf(ctx, arena, candidates[i])) files->directory = candidates[i];
+    return esi_error_pending(ctx) ? ESPALIER_ERR_RESOURCE : ESPALIER_OK;
 }
 
 static espalier_status apply_override(espalier_context *ctx, esi_model_files *files, const char *role_name, const char *path)
 {
     for (int role = 0; role < ESPALIER_ROLE_COUNT; role++) {
         if (strcmp(role_table[role].name, role_name) != 0) continue;
-        if (!esi_path_is_file(path)) return esi_fail(ctx, ESPALIER_ERR_MODEL, "%s: no such file (weights for %s)", path, role_name);
+        if (!esi_path_is_file(path))
+            return esi_fail(ctx, ESPALIER_ERR_MODEL, "%s: %s (weights for %s)", path,
+                            esi_path_is_dir(path) ? "is a directory; name the file in it" : "no such file", role_name);
         esi_arena *arena = &files->arena;
         size_t stem = strlen(path) - strlen(esi_path_suffix(path));
         char *beside = arena_format(ctx, arena, "%.*s.json", (int)stem, path);
@@ -286,7 +297,7 @@ espalier_status esi_model_files_find(espalier_context *ctx, esi_model_files *out
     if (st != ESPALIER_OK) goto done;
     if (pipeline_path)
         st = find_hugging_face(ctx, out, pipeline_path);
-    else if (has_gguf(ctx, &out->arena, directory))
+    else if (out->directory)
         st = find_gguf(ctx, out);
     else
         st = esi_fail(ctx, ESPALIER_ERR_MODEL,
