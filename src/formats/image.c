@@ -13,26 +13,28 @@ size_t esi_image_size(const espalier_image *image)
     return (size_t)image->width * image->height * image->channels;     /* fits: checked when it was allocated */
 }
 
-espalier_status esi_image_new(espalier_context *ctx, espalier_image *out, uint32_t width, uint32_t height, uint32_t channels)
+static espalier_status new_image(espalier_context *ctx, espalier_image *out, uint32_t width, uint32_t height, uint32_t channels,
+                                 const char *name)
 {
     size_t size = 0;
 
     memset(out, 0, sizeof *out);
     if (width == 0 || height == 0 || (channels != 1 && channels != 3 && channels != 4)) {
-        return esi_fail(ctx, ESPALIER_ERR_ARG, "picture: %u x %u with %u channels asked for", (unsigned)width, (unsigned)height,
+        return esi_fail(ctx, ESPALIER_ERR_ARG, "%s: %u x %u with %u channels asked for", name, (unsigned)width, (unsigned)height,
                         (unsigned)channels);
     }
     if (!esi_mul_size(&size, width, height) || !esi_mul_size(&size, size, channels)) {
-        return esi_fail(ctx, ESPALIER_ERR_RESOURCE, "picture: %u x %u pixels do not fit into memory", (unsigned)width, (unsigned)height);
+        return esi_fail(ctx, ESPALIER_ERR_RESOURCE, "%s: %u x %u pixels do not fit into memory", name, (unsigned)width, (unsigned)height);
     }
     /* Pictures outlive their context, so they are not on its account; the budget still bounds each one. */
     if (size > esi_memory_left(ctx)) {
-        return esi_fail(ctx, ESPALIER_ERR_RESOURCE, "picture: %u x %u pixels exceed the memory budget", (unsigned)width, (unsigned)height);
+        return esi_fail(ctx, ESPALIER_ERR_RESOURCE, "%s: %u x %u pixels exceed the memory budget; make the picture smaller", name,
+                        (unsigned)width, (unsigned)height);
     }
     const espalier_allocator *allocator = esi_allocator(ctx);
     out->pixels = esi_raw_alloc(allocator, size);
     if (out->pixels == NULL) {
-        return esi_fail(ctx, ESPALIER_ERR_RESOURCE, "picture: no memory for %u x %u pixels", (unsigned)width, (unsigned)height);
+        return esi_fail(ctx, ESPALIER_ERR_RESOURCE, "%s: no memory for %u x %u pixels", name, (unsigned)width, (unsigned)height);
     }
     out->width = width;
     out->height = height;
@@ -40,6 +42,11 @@ espalier_status esi_image_new(espalier_context *ctx, espalier_image *out, uint32
     out->alloc_bytes = size;
     out->allocator = *allocator;
     return ESPALIER_OK;
+}
+
+espalier_status esi_image_new(espalier_context *ctx, espalier_image *out, uint32_t width, uint32_t height, uint32_t channels)
+{
+    return new_image(ctx, out, width, height, channels, "picture");
 }
 
 espalier_status esi_image_check_size(espalier_context *ctx, uint32_t width, uint32_t height, const char *name)
@@ -61,7 +68,7 @@ espalier_status esi_image_new_from_file(espalier_context *ctx, espalier_image *o
     memset(out, 0, sizeof *out);
     espalier_status st = esi_image_check_size(ctx, width, height, name);
     if (st != ESPALIER_OK) return st;
-    return esi_image_new(ctx, out, width, height, channels);
+    return new_image(ctx, out, width, height, channels, name);
 }
 
 espalier_status espalier_image_create(espalier_context *ctx, espalier_image *out, uint32_t width, uint32_t height, uint32_t channels)

@@ -416,6 +416,18 @@ static void alpha_and_hash(void **state)
     espalier_image_free(NULL);
 }
 
+/* The message names the file, what is wrong, and what to do. */
+static void over_the_budget(void **state)
+{
+    fixture *f = *state;
+    espalier_image image;
+    png_spec spec = {.width = 300, .height = 200, .depth = 8, .color_type = PNG_COLOR_TYPE_RGB};
+    bytes b = make_png(&spec);
+    espalier_context_set_memory_budget(f->ctx, 150000);
+    assert_int_equal(espalier_image_decode(f->ctx, &image, b.data, b.len, "a.png"), ESPALIER_ERR_RESOURCE);
+    assert_string_equal(espalier_error_message(f->ctx), "a.png: 300 x 200 pixels exceed the memory budget; make the picture smaller");
+}
+
 /* Turning a picture of the largest size takes seconds. */
 static void turning_can_be_cancelled(void **state)
 {
@@ -475,6 +487,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(webp_first_frame_on_transparent_canvas, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(one_pixel, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(alpha_and_hash, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(over_the_budget, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(turning_can_be_cancelled, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(null_arguments_are_refused, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(create_checks_its_arguments, fixture_setup, fixture_teardown),
