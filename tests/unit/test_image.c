@@ -421,11 +421,15 @@ static void over_the_budget(void **state)
 {
     fixture *f = *state;
     espalier_image image;
-    png_spec spec = {.width = 300, .height = 200, .depth = 8, .color_type = PNG_COLOR_TYPE_RGB};
-    bytes b = make_png(&spec);
-    espalier_context_set_memory_budget(f->ctx, 150000);
-    assert_int_equal(espalier_image_decode(f->ctx, &image, b.data, b.len, "a.png"), ESPALIER_ERR_RESOURCE);
-    assert_string_equal(espalier_error_message(f->ctx), "a.png: 300 x 200 pixels exceed the memory budget; make the picture smaller");
+    char path[128], wanted[256];
+    fixture_path(f, path, "a.png");
+    assert_int_equal(espalier_image_create(f->ctx, &image, 500, 400, 3), ESPALIER_OK);
+    assert_int_equal(espalier_image_save_png(f->ctx, &image, path), ESPALIER_OK);
+    espalier_image_free(&image);
+    espalier_context_set_memory_budget(f->ctx, 400000);
+    assert_int_equal(espalier_image_load(f->ctx, &image, path), ESPALIER_ERR_RESOURCE);
+    snprintf(wanted, sizeof wanted, "%s: 500 x 400 pixels exceed the memory budget; make the picture smaller", path);
+    assert_string_equal(espalier_error_message(f->ctx), wanted);
 }
 
 /* Turning a picture of the largest size takes seconds. */
