@@ -16,10 +16,10 @@
 #  error "Espalier needs fp32 and fp64 arithmetic without excess precision (x86: -msse2 -mfpmath=sse)"
 #endif
 
-/* No fp64 overflow or underflow is possible from fp32 operands (|a * b| is 0 or within 2^-298 .. 2^256). Rounding twice can only go wrong when
- * the fp64 sum is just in the middle between two fp32 numbers: the exact value may lie on either side of it. Otherwise both are on the same
- * side of every middle, and the plain conversion is right. The middles of subnormal numbers look different; these, but not zero, always take
- * the long way. */
+/* No fp64 overflow or underflow is possible from fp32 operands (|a * b| is 0 or within 2^-298 .. 2^256). Rounding twice can only go wrong
+ * when the fp64 sum is just in the middle between two fp32 numbers: the exact value may lie on either side of it. Otherwise both are on the
+ * same side of every middle, and the plain conversion is right. The middles of subnormal numbers look different; these, but not zero,
+ * always take the long way. */
 static inline float esi_fmaf_soft(float a, float b, float c)
 {
     double product = (double)a * (double)b;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * math64_trig.c: sine, cosine and tangent in fp64 (math64.h). x = n pi/2 + r: up to 10^6 by Cody and Waite's method with four parts of pi/2,
- * beyond by multiplying with the bits of 2/pi that matter (M. Payne, R. Hanek 1983) in integer arithmetic; then Taylor series of r.
+ * math64_trig.c: sine, cosine and tangent in fp64 (math64.h). x = n pi/2 + r: up to 10^6 by Cody and Waite's method with four parts of
+ * pi/2, beyond by multiplying with the bits of 2/pi that matter (M. Payne, R. Hanek 1983) in integer arithmetic; then Taylor series of r.
  */
 #include "base/math64.h"
 #include "base/math64_pair.h"
@@ -28,8 +28,8 @@ static uint32_t word_of_two_over_pi(int skip)
     return (uint32_t)(both >> (32 - shift));
 }
 
-/* |x| > 10^6, finite: quadrant and rest. With x = m 2^e, m of 53 bits, a bit of 2/pi whose product with m 2^e is a multiple of 4 only adds whole
- * turns and is left out; 256 bits from there leave more than 130 good ones even for the double nearest to a multiple of pi/2. */
+/* |x| > 10^6, finite: quadrant and rest. With x = m 2^e, m of 53 bits, a bit of 2/pi whose product with m 2^e is a multiple of 4 only adds
+ * whole turns and is left out; 256 bits from there leave more than 130 good ones even for the double nearest to a multiple of pi/2. */
 static int reduce_large(double x, esi_pair *r)
 {
     static const esi_pair half_pi = {0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * decode.c: latents -> voxels with dual-grid vertices, flags and materials -> raw triangle mesh (neural-flow.md 7.5, neural-voxel.md 4 and 7).
+ * decode.c: latents -> voxels with dual-grid vertices, flags and materials -> raw triangle mesh (neural-flow.md 7.5, neural-voxel.md 4
+ * and 7).
  */
 #include "pipeline/params.h"
 #include "pipeline/plan.h"
@@ -116,7 +117,8 @@ static espalier_status decode_texture(espalier_context *ctx, espalier_asset *a, 
                                                &a->attributes, &rows);
     if (st != ESPALIER_OK) return st;
     if (rows != a->data.n_voxels)
-        return esi_fail(ctx, ESPALIER_ERR_INTERNAL, "decode: %lld texture rows for %lld voxels", (long long)rows, (long long)a->data.n_voxels);
+        return esi_fail(ctx, ESPALIER_ERR_INTERNAL, "decode: %lld texture rows for %lld voxels", (long long)rows,
+                        (long long)a->data.n_voxels);
     st = esi_gate_finite(ctx, p->report, ESI_STAGE_DECODE, a->attributes, rows * TEXTURE_HEAD, esi_gate_forced_by(p));
     for (int64_t i = 0; i < rows * TEXTURE_HEAD; i++) a->attributes[i] = 0.5f * a->attributes[i] + 0.5f;
     return st;
@@ -135,7 +137,8 @@ static void describe(espalier_asset *a, const espalier_latent *shape, const espa
     d->split_weight = a->split_weight;
     d->n_levels = a->lineage.levels - 1;
     for (int i = 0; i < d->n_levels; i++)
-        d->levels[i] = (esi_asset_level){a->lineage.level[i].coords.rows, a->lineage.level[i].subdivision_logits, a->lineage.level[i].coords.count};
+        d->levels[i] =
+            (esi_asset_level){a->lineage.level[i].coords.rows, a->lineage.level[i].subdivision_logits, a->lineage.level[i].coords.count};
     d->resolution = shape->resolution;
     d->seed = p->seed;
     d->pipeline_type = espalier_pipeline_name(type);
@@ -148,7 +151,8 @@ static espalier_status check_cells(espalier_context *ctx, const espalier_model *
     int64_t cells = shape->resolution >> (esi_sparse_decoder_get_config(model->shape_decoder)->levels - 1);
     for (int64_t i = 0; i < 4 * shape->coords.count; i++)
         if (i % 4 != 0 && shape->coords.rows[i] >= cells)
-            return esi_fail(ctx, ESPALIER_ERR_ARG, "shape latent: cell %d of row %lld, but the model has %lld cells per axis at resolution %lld",
+            return esi_fail(ctx, ESPALIER_ERR_ARG,
+                            "shape latent: cell %d of row %lld, but the model has %lld cells per axis at resolution %lld",
                             (int)shape->coords.rows[i], (long long)(i / 4), (long long)cells, (long long)shape->resolution);
     return ESPALIER_OK;
 }

@@ -10,7 +10,8 @@
 
 #include <stdio.h>
 
-/* Below this share of faces in the largest component a mesh is debris: a decoder with wrongly ordered weights leaves 0.07 %, a sound one 99 %. */
+/* Below this share of faces in the largest component a mesh is debris: a decoder with wrongly ordered weights leaves 0.07 %, a sound one
+ * leaves 99 %. */
 #define MIN_LARGEST_COMPONENT 0.05
 
 espalier_status espalier_finish(espalier_context *ctx, espalier_asset *asset, const espalier_generate_params *params)
@@ -34,8 +35,9 @@ espalier_status espalier_finish(espalier_context *ctx, espalier_asset *asset, co
         double share = stats.faces ? (double)stats.largest_component_faces / (double)stats.faces : 0;
         snprintf(text, sizeof text, "the largest of %llu components has %.2f %% of the %llu faces, less than %.0f %%",
                  (unsigned long long)stats.components, 100 * share, (unsigned long long)stats.faces, 100 * MIN_LARGEST_COMPONENT);
-        st = esi_gate(ctx, params->report, ESI_STAGE_FINISH, "largest_component", share, MIN_LARGEST_COMPONENT, share >= MIN_LARGEST_COMPONENT,
-                      stats.faces ? esi_gate_forced_by(params) : ESI_GATE_ENDS, stats.faces ? text : "the mesh has no faces");
+        st = esi_gate(ctx, params->report, ESI_STAGE_FINISH, "largest_component", share, MIN_LARGEST_COMPONENT,
+                      share >= MIN_LARGEST_COMPONENT, stats.faces ? esi_gate_forced_by(params) : ESI_GATE_ENDS,
+                      stats.faces ? text : "the mesh has no faces");
     }
     if (st == ESPALIER_OK) st = esi_progress(ctx, "finish", 1, 1);
     return esi_leave(ctx, &fp, esi_stage_end(ctx, &timer, st));

@@ -6,7 +6,8 @@
 #include "pipeline/params.h"
 #include "pipeline/report.h"
 
-static espalier_status note_run(espalier_report *report, const espalier_model *model, const espalier_generate_params *p, const esi_route *route)
+static espalier_status note_run(espalier_report *report, const espalier_model *model, const espalier_generate_params *p,
+                                const esi_route *route)
 {
     if (!report) return ESPALIER_OK;
     esi_free(report->owner, report->model_directory);

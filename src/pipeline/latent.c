@@ -42,7 +42,8 @@ static espalier_status sample_rows(espalier_context *ctx, float **features, cons
     call->rows = coords->count;
     call->channels = C;
     esi_plan_flow(ctx, p->report, stage, esi_model_flow(model, call->role), call->rows, call->condition->rows);
-    espalier_status st = call->condition->tokens ? ESPALIER_OK : esi_fail(ctx, ESPALIER_ERR_ARG, "the condition has no view at twice the base size");
+    espalier_status st =
+        call->condition->tokens ? ESPALIER_OK : esi_fail(ctx, ESPALIER_ERR_ARG, "the condition has no view at twice the base size");
     if (st == ESPALIER_OK) st = stages->sample(stages->user, ctx, model, call, x);
     st = esi_gate_blame(ctx, p->report, stage, "nan", st);
     if (st == ESPALIER_OK) st = esi_gate_finite(ctx, p->report, stage, x, (int64_t)count, esi_gate_forced_by(p));
@@ -86,11 +87,11 @@ static espalier_status raise_resolution(espalier_context *ctx, espalier_latent *
     esi_coords_free(ctx, &fine);
     if (st != ESPALIER_OK) return st;
     if (resolution != target)
-        esi_log(ctx, ESPALIER_LOG_WARNING, "shape: resolution %lld instead of %lld to stay below %lld tokens (%lld used)", (long long)resolution,
-                (long long)target, (long long)p->max_tokens, (long long)tokens.count);
+        esi_log(ctx, ESPALIER_LOG_WARNING, "shape: resolution %lld instead of %lld to stay below %lld tokens (%lld used)",
+                (long long)resolution, (long long)target, (long long)p->max_tokens, (long long)tokens.count);
     if (tokens.count >= p->max_tokens)
-        esi_log(ctx, ESPALIER_LOG_WARNING, "shape: %lld tokens at the lowest resolution %lld, more than the %lld asked for", (long long)tokens.count,
-                (long long)resolution, (long long)p->max_tokens);
+        esi_log(ctx, ESPALIER_LOG_WARNING, "shape: %lld tokens at the lowest resolution %lld, more than the %lld asked for",
+                (long long)tokens.count, (long long)resolution, (long long)p->max_tokens);
     esi_free(ctx, l->features);
     l->features = NULL;
     esi_coords_free(ctx, &l->coords);
@@ -119,8 +120,9 @@ static espalier_status run_shape(espalier_context *ctx, espalier_latent *l, cons
     return st;
 }
 
-espalier_status espalier_shape_create(espalier_context *ctx, espalier_latent **out, const espalier_model *model, const espalier_condition *cond,
-                                      const espalier_structure *structure, const espalier_generate_params *params)
+espalier_status espalier_shape_create(espalier_context *ctx, espalier_latent **out, const espalier_model *model,
+                                      const espalier_condition *cond, const espalier_structure *structure,
+                                      const espalier_generate_params *params)
 {
     esi_fp_state fp;
     esi_route route;
@@ -180,8 +182,9 @@ static espalier_status run_texture(espalier_context *ctx, espalier_latent *l, co
     return st;
 }
 
-espalier_status espalier_texture_create(espalier_context *ctx, espalier_latent **out, const espalier_model *model, const espalier_condition *cond,
-                                        const espalier_latent *shape, const espalier_generate_params *params)
+espalier_status espalier_texture_create(espalier_context *ctx, espalier_latent **out, const espalier_model *model,
+                                        const espalier_condition *cond, const espalier_latent *shape,
+                                        const espalier_generate_params *params)
 {
     esi_fp_state fp;
     esi_route route;

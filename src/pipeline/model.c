@@ -56,7 +56,8 @@ static espalier_status load_config(espalier_context *ctx, esi_json **json, const
     return st;
 }
 
-static espalier_status open_network(espalier_context *ctx, espalier_model *m, espalier_role id, esi_weight_file *file, const esi_json *config)
+static espalier_status open_network(espalier_context *ctx, espalier_model *m, espalier_role id, esi_weight_file *file,
+                                    const esi_json *config)
 {
     switch (id) {
     case ESPALIER_ROLE_IMAGE_ENCODER: return esi_dinov3_open(ctx, &m->encoder, file, config);
@@ -119,7 +120,8 @@ static espalier_status check_structure(espalier_context *ctx, const espalier_mod
 {
     if (m->encoder && m->settings.image_size % esi_dinov3_get_config(m->encoder)->patch != 0)
         return esi_fail(ctx, ESPALIER_ERR_MODEL, "%s: patches of %d pixels do not fill the picture of %d",
-                        m->files.role[ESPALIER_ROLE_IMAGE_ENCODER].weights, esi_dinov3_get_config(m->encoder)->patch, (int)m->settings.image_size);
+                        m->files.role[ESPALIER_ROLE_IMAGE_ENCODER].weights, esi_dinov3_get_config(m->encoder)->patch,
+                        (int)m->settings.image_size);
     if (!m->ss_decoder) return ESPALIER_OK;
     const char *path = m->files.role[ESPALIER_ROLE_SS_DECODER].weights;
     if (esi_ss_decoder_channels(m->ss_decoder) != ESI_STRUCTURE_CHANNELS)
@@ -128,8 +130,8 @@ static espalier_status check_structure(espalier_context *ctx, const espalier_mod
     if (!m->ss_flow) return ESPALIER_OK;
     int64_t side = esi_structure_latent_side(m) * esi_ss_decoder_upscale(m->ss_decoder);
     if (side > MAX_STRUCTURE_SIDE || side % m->settings.token_grid != 0)
-        return esi_fail(ctx, ESPALIER_ERR_MODEL, "%s: gives %lld cells per axis, which do not reduce to a token grid of %d", path, (long long)side,
-                        (int)m->settings.token_grid);
+        return esi_fail(ctx, ESPALIER_ERR_MODEL, "%s: gives %lld cells per axis, which do not reduce to a token grid of %d", path,
+                        (long long)side, (int)m->settings.token_grid);
     return ESPALIER_OK;
 }
 
@@ -142,11 +144,11 @@ static espalier_status check_decoders(espalier_context *ctx, const espalier_mode
         const char *path = m->files.role[i == 0 ? ESPALIER_ROLE_SHAPE_DECODER : ESPALIER_ROLE_TEX_DECODER].weights;
         int out = i == 0 ? 7 : 6, ratio = m->settings.resolution / m->settings.token_grid;
         if (c->latent_channels != ESI_LATENT_CHANNELS || c->out_channels != out || c->pred_subdiv != (i == 0))
-            return esi_fail(ctx, ESPALIER_ERR_MODEL, "%s: %d latent and %d output channels%s; this is no %s decoder", path, c->latent_channels,
-                            c->out_channels, c->pred_subdiv ? " with subdivision" : "", i == 0 ? "shape" : "texture");
+            return esi_fail(ctx, ESPALIER_ERR_MODEL, "%s: %d latent and %d output channels%s; this is no %s decoder", path,
+                            c->latent_channels, c->out_channels, c->pred_subdiv ? " with subdivision" : "", i == 0 ? "shape" : "texture");
         if (ratio != 1 << (c->levels - 1))
-            return esi_fail(ctx, ESPALIER_ERR_MODEL, "%s: %d subdivision levels, but the pipeline goes from %d to %d cells", path, c->levels - 1,
-                            (int)m->settings.token_grid, (int)m->settings.resolution);
+            return esi_fail(ctx, ESPALIER_ERR_MODEL, "%s: %d subdivision levels, but the pipeline goes from %d to %d cells", path,
+                            c->levels - 1, (int)m->settings.token_grid, (int)m->settings.resolution);
     }
     return ESPALIER_OK;
 }
@@ -191,7 +193,8 @@ static void destroy(espalier_model *m)
     espalier_context_free(ctx);
 }
 
-espalier_status espalier_model_open(espalier_context *ctx, espalier_model **out, const char *directory, const espalier_model_options *options)
+espalier_status espalier_model_open(espalier_context *ctx, espalier_model **out, const char *directory,
+                                    const espalier_model_options *options)
 {
     esi_fp_state fp;
     espalier_context *owner = NULL;
@@ -309,8 +312,8 @@ espalier_status espalier_model_require(espalier_context *ctx, const espalier_mod
     if (missing.failed)
         st = ESPALIER_ERR_RESOURCE;
     else if (missing.len)
-        st = esi_fail(ctx, ESPALIER_ERR_MODEL, "%s: pipeline %s needs%s; add it, or name it with --weights ROLE=PATH", model->files.directory,
-                      espalier_pipeline_name(used), missing.data);
+        st = esi_fail(ctx, ESPALIER_ERR_MODEL, "%s: pipeline %s needs%s; add it, or name it with --weights ROLE=PATH",
+                      model->files.directory, espalier_pipeline_name(used), missing.data);
     esi_text_free(ctx, &missing);
     return st;
 }

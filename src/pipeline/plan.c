@@ -47,7 +47,8 @@ void esi_plan_decode(espalier_context *ctx, espalier_report *report, const esi_s
     if (!decoder) return;
     for (int i = 0; i < lineage->levels; i++) rows[i] = lineage->level[i].coords.count;
     snprintf(detail, sizeof detail, "%lld voxels", (long long)rows[lineage->levels - 1]);
-    note(ctx, report, ESI_STAGE_DECODE, esi_sparse_decoder_memory_plan(esi_sparse_decoder_get_config(decoder), rows, esi_memory_budget(ctx)), detail);
+    note(ctx, report, ESI_STAGE_DECODE,
+         esi_sparse_decoder_memory_plan(esi_sparse_decoder_get_config(decoder), rows, esi_memory_budget(ctx)), detail);
 }
 
 espalier_status espalier_memory_plan(espalier_context *ctx, const espalier_model *model, const espalier_generate_params *params,
@@ -73,7 +74,8 @@ espalier_status espalier_memory_plan(espalier_context *ctx, const espalier_model
     largest = bytes;
 
     side = esi_structure_latent_side(model);
-    snprintf(detail, sizeof detail, "%lld cells, %lld tokens of the picture", (long long)(side * side * side), (long long)condition_rows(model, 0));
+    snprintf(detail, sizeof detail, "%lld cells, %lld tokens of the picture", (long long)(side * side * side),
+             (long long)condition_rows(model, 0));
     bytes = esi_flow_memory_plan(esi_flow_get_config(model->ss_flow), side * side * side, condition_rows(model, 0), esi_memory_budget(ctx));
     bytes = ESI_MAX(bytes, esi_ss_decoder_memory_plan(model->ss_decoder, side));
     note(ctx, params->report, ESI_STAGE_STRUCTURE, bytes, detail);

@@ -84,7 +84,8 @@ espalier_status esi_gate(espalier_context *ctx, espalier_report *report, esi_sta
     if (report) record_gate(report, &gate);
     if (passed) return ESPALIER_OK;
     if (mode == ESI_GATE_ENDS) return esi_fail(ctx, ESPALIER_ERR_SOUNDNESS, "%s: %s", stage_names[stage], text);
-    if (mode == ESI_GATE_STOPS) return esi_fail(ctx, ESPALIER_ERR_SOUNDNESS, "%s: %s; --force goes on all the same", stage_names[stage], text);
+    if (mode == ESI_GATE_STOPS)
+        return esi_fail(ctx, ESPALIER_ERR_SOUNDNESS, "%s: %s; --force goes on all the same", stage_names[stage], text);
     esi_log(ctx, ESPALIER_LOG_WARNING, "%s: %s; going on as asked", stage_names[stage], text);
     return ESPALIER_OK;
 }

@@ -86,10 +86,11 @@ esi_gate_mode esi_gate_forced_by(const espalier_generate_params *p);
 /* Counts NaN and infinities of a stage's output into its record; any of them fail the gate "nan". */
 espalier_status esi_gate_finite(espalier_context *ctx, espalier_report *report, esi_stage stage, const float *values, int64_t count,
                                 esi_gate_mode mode);
-/* Records a gate, and for one that failed does what `mode` says, with `text` as the message. The same gate of the same stage counts once. */
+/* Records a gate, and for one that failed does what `mode` says, with `text` as the message. A gate counts once for each stage. */
 espalier_status esi_gate(espalier_context *ctx, espalier_report *report, esi_stage stage, const char *name, double value, double limit,
                          bool passed, esi_gate_mode mode, const char *text);
-/* For a network that gave up with ERR_SOUNDNESS by itself: the gate `name` failed, and the message names the stage. Other statuses pass through. */
+/* For a network that gave up with ERR_SOUNDNESS by itself: the gate `name` failed, and the message names the stage. Other statuses pass
+ * through. */
 espalier_status esi_gate_blame(espalier_context *ctx, espalier_report *report, esi_stage stage, const char *name, espalier_status status);
 /* Adds values to the record of that name. */
 void esi_report_decisions(espalier_report *report, const char *name, const float *values, int64_t count);

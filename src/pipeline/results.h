@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * results.h: insides of what the stages hand to each other. All arrays are esi_alloc blocks of `owner`, to which each result holds a reference. The
- * generator's state after the stage's last draw travels along, so that a run resumed from a saved result continues the same noise.
+ * results.h: insides of what the stages hand to each other. All arrays are esi_alloc blocks of `owner`, to which each result holds a
+ * reference. The generator's state after the stage's last draw travels along, so that a run resumed from a saved result continues the same
+ * noise.
  */
 #ifndef ESI_RESULTS_H
 #define ESI_RESULTS_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * results_io.c: saving and loading stage results as safetensors. The generator's state is stored as a row of integers, so that the next stage
- * draws what it would have drawn. Files come from anywhere: everything is checked.
+ * results_io.c: saving and loading stage results as safetensors. The generator's state is stored as a row of integers, so that the next
+ * stage draws what it would have drawn. Files come from anywhere: everything is checked.
  */
 #include "pipeline/results.h"
 
@@ -62,7 +62,8 @@ static espalier_status read_floats(reader *r, float **out, const char *name, int
     espalier_status st = find(r, &t, name, cols, rows);
     if (st == ESPALIER_OK) st = esi_file_tensor_read_f32(r->ctx, r->file, t, out);
     for (int64_t i = 0; st == ESPALIER_OK && i < *rows * (cols ? cols : 1); i++)
-        if (!isfinite((*out)[i])) st = esi_fail(r->ctx, ESPALIER_ERR_INPUT, "%s: '%s' holds NaN or infinity at %lld", r->path, name, (long long)i);
+        if (!isfinite((*out)[i]))
+            st = esi_fail(r->ctx, ESPALIER_ERR_INPUT, "%s: '%s' holds NaN or infinity at %lld", r->path, name, (long long)i);
     return st;
 }
 
@@ -249,7 +250,8 @@ espalier_status espalier_latent_load(espalier_context *ctx, espalier_latent **ou
     if (st == ESPALIER_OK) st = read_coords(&r, &l->coords, l->resolution);
     if (st == ESPALIER_OK) st = read_floats(&r, &l->features, l->texture ? "texture" : "shape", ESI_LATENT_CHANNELS, &rows);
     if (st == ESPALIER_OK && rows != l->coords.count)
-        st = esi_fail(ctx, ESPALIER_ERR_INPUT, "%s: %lld rows of features for %lld coordinates", path, (long long)rows, (long long)l->coords.count);
+        st = esi_fail(ctx, ESPALIER_ERR_INPUT, "%s: %lld rows of features for %lld coordinates", path, (long long)rows,
+                      (long long)l->coords.count);
     if (st == ESPALIER_OK) st = read_generator(&r, &l->generator);
     esi_weight_file_free(r.file);
     if (st == ESPALIER_OK)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * settings.h: what pipeline.json says about a run: sampler parameters, normalisation vectors, sizes. A GGUF directory has no pipeline.json; it gets
- * the released values (spec neural-flow.md 1).
+ * settings.h: what pipeline.json says about a run: sampler parameters, normalisation vectors, sizes. A GGUF directory has no pipeline.json;
+ * it gets the released values (spec neural-flow.md 1).
  */
 #ifndef ESI_SETTINGS_H
 #define ESI_SETTINGS_H

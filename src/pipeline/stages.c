@@ -12,7 +12,8 @@ static espalier_status ready(espalier_context *ctx, const espalier_model *model,
 {
     esi_weights *weights = esi_model_weights(model, role);
     if (!weights)
-        return esi_fail(ctx, ESPALIER_ERR_MODEL, "%s: the file of %s is missing", espalier_model_directory(model), espalier_role_name(role));
+        return esi_fail(ctx, ESPALIER_ERR_MODEL, "%s: the file of %s is missing", espalier_model_directory(model),
+                        espalier_role_name(role));
     return esi_weights_check_finite(ctx, weights);
 }
 
@@ -33,8 +34,8 @@ static espalier_status read_tensor(espalier_context *ctx, float **out, esi_tenso
 
 /* ------------------------------------------------------------- condition */
 
-static espalier_status image_condition(void *user, espalier_context *ctx, const espalier_model *model, const espalier_image *picture, int side,
-                                       esi_condition_view *out)
+static espalier_status image_condition(void *user, espalier_context *ctx, const espalier_model *model, const espalier_image *picture,
+                                       int side, esi_condition_view *out)
 {
     (void)user;
     esi_scope scope = esi_scope_begin(ctx);
@@ -98,8 +99,8 @@ static espalier_status sample(void *user, espalier_context *ctx, const espalier_
     st = ready(ctx, model, call->role);
     if (st != ESPALIER_OK) goto done;
     if (c->channels != esi_flow_get_config(flow)->cond_channels) {
-        st = esi_fail(ctx, ESPALIER_ERR_ARG, "condition of %lld channels, but %s wants %d", (long long)c->channels, espalier_role_name(call->role),
-                      esi_flow_get_config(flow)->cond_channels);
+        st = esi_fail(ctx, ESPALIER_ERR_ARG, "condition of %lld channels, but %s wants %d", (long long)c->channels,
+                      espalier_role_name(call->role), esi_flow_get_config(flow)->cond_channels);
         goto done;
     }
     st = esi_tensor_from(ctx, &state, call->rows, call->channels, ESI_F32, x);
@@ -142,8 +143,8 @@ static espalier_status decode_structure(void *user, espalier_context *ctx, const
     return st;
 }
 
-static espalier_status upsample(void *user, espalier_context *ctx, const espalier_model *model, const float *features, const esi_coords *coords,
-                                esi_coords *fine)
+static espalier_status upsample(void *user, espalier_context *ctx, const espalier_model *model, const float *features,
+                                const esi_coords *coords, esi_coords *fine)
 {
     (void)user;
     esi_scope scope = esi_scope_begin(ctx);

@@ -25,16 +25,16 @@ typedef struct esi_sample_call {
 typedef struct esi_stage_table {
     void *user;
     /* picture at side x side -> tokens (esi_alloc). */
-    espalier_status (*image_condition)(void *user, espalier_context *ctx, const espalier_model *model, const espalier_image *picture, int side,
-                                       esi_condition_view *out);
+    espalier_status (*image_condition)(void *user, espalier_context *ctx, const espalier_model *model, const espalier_image *picture,
+                                       int side, esi_condition_view *out);
     /* x [rows][channels]: noise in, normalised latent out. */
     espalier_status (*sample)(void *user, espalier_context *ctx, const espalier_model *model, const esi_sample_call *call, float *x);
     /* latent [R^3][8] -> *logits [*side^3] (esi_alloc). */
     espalier_status (*decode_structure)(void *user, espalier_context *ctx, const espalier_model *model, const float *latent, int64_t R,
                                         float **logits, int64_t *side);
     /* Shape latent (de-normalised) -> coordinates of the finest level. */
-    espalier_status (*upsample)(void *user, espalier_context *ctx, const espalier_model *model, const float *features, const esi_coords *coords,
-                                esi_coords *fine);
+    espalier_status (*upsample)(void *user, espalier_context *ctx, const espalier_model *model, const float *features,
+                                const esi_coords *coords, esi_coords *fine);
     /* Latent -> head [*rows][7 or 6] (esi_alloc); the shape decoder fills `lineage`, the texture decoder follows it. */
     espalier_status (*decode_latent)(void *user, espalier_context *ctx, const espalier_model *model, bool texture, const float *features,
                                      const esi_coords *coords, esi_lineage *lineage, float **head, int64_t *rows);

@@ -50,8 +50,14 @@ static espalier_status run(espalier_context *ctx, espalier_structure *s, const e
     st = draw_noise(ctx, &s->generator, latent, cells);
     if (st != ESPALIER_OK) goto done;
 
-    const esi_sample_call call = {.stage = "structure", .role = ESPALIER_ROLE_SS_FLOW, .view = 0, .condition = &cond->view[0], .rows = cells,
-                                  .channels = ESI_STRUCTURE_CHANNELS, .sampler = &p->structure, .step_total = p->structure.steps};
+    const esi_sample_call call = {.stage = "structure",
+                                  .role = ESPALIER_ROLE_SS_FLOW,
+                                  .view = 0,
+                                  .condition = &cond->view[0],
+                                  .rows = cells,
+                                  .channels = ESI_STRUCTURE_CHANNELS,
+                                  .sampler = &p->structure,
+                                  .step_total = p->structure.steps};
     st = stages->sample(stages->user, ctx, model, &call, latent);
     st = esi_gate_blame(ctx, p->report, ESI_STAGE_STRUCTURE, "nan", st);
     if (st != ESPALIER_OK) goto done;
