@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 static inline uint16_t esi_load_u16le(const uint8_t *p)
 {
@@ -26,6 +27,23 @@ static inline uint64_t esi_load_u64le(const uint8_t *p)
 static inline void esi_store_u32le(uint8_t *p, uint32_t v)
 {
     for (int i = 0; i < 4; i++) p[i] = (uint8_t)(v >> (8 * i));
+}
+
+static inline float esi_load_f32le(const uint8_t *p)
+{
+    const uint32_t bits = esi_load_u32le(p);
+    float v;
+
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
+static inline void esi_store_f32le(uint8_t *p, float v)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &v, sizeof bits);
+    esi_store_u32le(p, bits);
 }
 
 static inline void esi_store_u64le(uint8_t *p, uint64_t v)

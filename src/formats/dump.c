@@ -42,6 +42,21 @@ espalier_status esi_dump_write_rows(esi_writer *w, const esi_asset *asset, int64
     return st;
 }
 
+void esi_dump_store_vertex(const esi_asset *asset, int64_t row, uint8_t *out)
+{
+    for (int i = 0; i < 3; i++) esi_store_f32le(out + 4 * i, asset->vertices[3 * row + i]);
+}
+
+void esi_dump_store_face(const esi_asset *asset, int64_t row, uint8_t *out)
+{
+    for (int i = 0; i < 3; i++) esi_store_u32le(out + 4 * i, (uint32_t)asset->faces[3 * row + i]);
+}
+
+void esi_dump_store_coord(const esi_asset *asset, int64_t row, uint8_t *out)
+{
+    for (int i = 0; i < 3; i++) esi_store_u32le(out + 4 * i, (uint32_t)asset->coords[4 * row + 1 + i]);
+}
+
 espalier_status esi_dump_check_single(espalier_context *ctx, const esi_asset *asset, const char *path)
 {
     espalier_status st;

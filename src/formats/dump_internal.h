@@ -15,6 +15,10 @@ void esi_dump_keep(esi_dump *dump, void *block);
 /* Write `rows` rows of at most 64 bytes, each produced by `fn`. */
 typedef void (*esi_row_fn)(const esi_asset *asset, int64_t row, uint8_t *out);
 espalier_status esi_dump_write_rows(esi_writer *w, const esi_asset *asset, int64_t rows, size_t row_bytes, esi_row_fn fn);
+/* Rows that both foreign formats have, 12 bytes each: f32 position, u32 indices, u32 cell. */
+void esi_dump_store_vertex(const esi_asset *asset, int64_t row, uint8_t *out);
+void esi_dump_store_face(const esi_asset *asset, int64_t row, uint8_t *out);
+void esi_dump_store_coord(const esi_asset *asset, int64_t row, uint8_t *out);
 
 /* Before writing for other tools: the asset is sound, has faces and one object. */
 espalier_status esi_dump_check_single(espalier_context *ctx, const esi_asset *asset, const char *path);

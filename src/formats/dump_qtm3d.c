@@ -26,21 +26,6 @@ static uint64_t pad16(uint64_t n)
 
 /* ------------------------------------------------------------------ writing */
 
-static void store_vertex(const esi_asset *a, int64_t row, uint8_t *out)
-{
-    for (int i = 0; i < 3; i++) {
-        uint32_t bits;
-
-        memcpy(&bits, &a->vertices[3 * row + i], sizeof bits);
-        esi_store_u32le(out + 4 * i, bits);
-    }
-}
-
-static void store_face(const esi_asset *a, int64_t row, uint8_t *out)
-{
-    for (int i = 0; i < 3; i++) esi_store_u32le(out + 4 * i, (uint32_t)a->faces[3 * row + i]);
-}
-
 static void store_coord16(const esi_asset *a, int64_t row, uint8_t *out)
 {
     for (int i = 0; i < 3; i++) {
@@ -49,11 +34,6 @@ static void store_coord16(const esi_asset *a, int64_t row, uint8_t *out)
         out[2 * i] = (uint8_t)c;
         out[2 * i + 1] = (uint8_t)(c >> 8);
     }
-}
-
-static void store_coord32(const esi_asset *a, int64_t row, uint8_t *out)
-{
-    for (int i = 0; i < 3; i++) esi_store_u32le(out + 4 * i, (uint32_t)a->coords[4 * row + 1 + i]);
 }
 
 static void store_attrs(const esi_asset *a, int64_t row, uint8_t *out)
@@ -72,11 +52,11 @@ static int list_arrays(out_array *list, const esi_asset *a)
 {
     int n = 0;
 
-    list[n++] = (out_array){"positions", "f32", a->n_vertices, 3, 12, store_vertex};
-    list[n++] = (out_array){"indices", "u32", a->n_faces, 3, 12, store_face};
+    list[n++] = (out_array){"positions", "f32", a->n_vertices, 3, 12, esi_dump_store_vertex};
+    list[n++] = (out_array){"indices", "u32", a->n_faces, 3, 12, esi_dump_store_face};
     if (!a->coords || !a->attrs) return n;
     if (a->resolution <= 65536) list[n++] = (out_array){"voxel_coords", "u16", a->n_voxels, 3, 6, store_coord16};
-    else list[n++] = (out_array){"voxel_coords", "u32", a->n_voxels, 3, 12, store_coord32};
+    else list[n++] = (out_array){"voxel_coords", "u32", a->n_voxels, 3, 12, esi_dump_store_coord};
     list[n++] = (out_array){"voxel_attrs", "u8", a->n_voxels, 6, 6, store_attrs};
     return n;
 }
@@ -200,7 +180,8 @@ static espalier_status find_array(const qtm3d_reader *r, in_array *out, const ch
 static espalier_status read_mesh(const qtm3d_reader *r, esi_dump *out)
 {
     in_array positions, indices;
-    uint32_t *vertices, *faces;
+    float *vertices;
+    int32_t *faces;
     espalier_status st = find_array(r, &positions, "positions", 3, "f32", NULL);
 
     if (st == ESPALIER_OK) st = find_array(r, &indices, "indices", 3, "u32", NULL);
@@ -211,14 +192,11 @@ static espalier_status read_mesh(const qtm3d_reader *r, esi_dump *out)
     vertices = esi_dump_alloc(r->ctx, out, positions.rows, 12);
     faces = vertices ? esi_dump_alloc(r->ctx, out, indices.rows, 12) : NULL;
     if (!faces) return ESPALIER_ERR_RESOURCE;
-    for (int64_t i = 0; i < 3 * positions.rows; i++) {
-        const uint32_t bits = esi_load_u32le(positions.data + 4 * i);
-
-        memcpy(&vertices[i], &bits, sizeof bits);
-    }
-    for (int64_t i = 0; i < 3 * indices.rows; i++) faces[i] = esi_load_u32le(indices.data + 4 * i);
-    out->asset.vertices = (const float *)(const void *)vertices;
-    out->asset.faces = (const int32_t *)(const void *)faces;         /* beyond 2^31: negative, refused by the check */
+    for (int64_t i = 0; i < 3 * positions.rows; i++) vertices[i] = esi_load_f32le(positions.data + 4 * i);
+    /* An index beyond 2^31 becomes negative, which the check refuses. */
+    for (int64_t i = 0; i < 3 * indices.rows; i++) faces[i] = (int32_t)esi_load_u32le(indices.data + 4 * i);
+    out->asset.vertices = vertices;
+    out->asset.faces = faces;
     out->asset.n_vertices = positions.rows;
     out->asset.n_faces = indices.rows;
     return ESPALIER_OK;

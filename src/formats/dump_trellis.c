@@ -13,41 +13,9 @@
 
 #define HEADER 16
 
-static void store_f32(uint8_t *out, float v)
-{
-    uint32_t bits;
-
-    memcpy(&bits, &v, sizeof bits);
-    esi_store_u32le(out, bits);
-}
-
-static float load_f32(const uint8_t *p)
-{
-    const uint32_t bits = esi_load_u32le(p);
-    float v;
-
-    memcpy(&v, &bits, sizeof v);
-    return v;
-}
-
-static void store_vertex(const esi_asset *a, int64_t row, uint8_t *out)
-{
-    for (int i = 0; i < 3; i++) store_f32(out + 4 * i, a->vertices[3 * row + i]);
-}
-
-static void store_face(const esi_asset *a, int64_t row, uint8_t *out)
-{
-    for (int i = 0; i < 3; i++) esi_store_u32le(out + 4 * i, (uint32_t)a->faces[3 * row + i]);
-}
-
-static void store_coord(const esi_asset *a, int64_t row, uint8_t *out)
-{
-    for (int i = 0; i < 3; i++) esi_store_u32le(out + 4 * i, (uint32_t)a->coords[4 * row + 1 + i]);
-}
-
 static void store_attrs(const esi_asset *a, int64_t row, uint8_t *out)
 {
-    for (int i = 0; i < 6; i++) store_f32(out + 4 * i, esi_dump_clamp01(a->attrs[6 * row + i]));
+    for (int i = 0; i < 6; i++) esi_store_f32le(out + 4 * i, esi_dump_clamp01(a->attrs[6 * row + i]));
 }
 
 espalier_status esi_trellis_dump_write(espalier_context *ctx, const esi_asset *asset, const char *path)
@@ -65,9 +33,9 @@ espalier_status esi_trellis_dump_write(espalier_context *ctx, const esi_asset *a
     st = esi_writer_open(ctx, &w, path);
     if (st != ESPALIER_OK) return st;
     st = esi_writer_write(w, header, sizeof header);
-    if (st == ESPALIER_OK) st = esi_dump_write_rows(w, asset, asset->n_vertices, 12, store_vertex);
-    if (st == ESPALIER_OK) st = esi_dump_write_rows(w, asset, asset->n_faces, 12, store_face);
-    if (st == ESPALIER_OK) st = esi_dump_write_rows(w, asset, voxels, 12, store_coord);
+    if (st == ESPALIER_OK) st = esi_dump_write_rows(w, asset, asset->n_vertices, 12, esi_dump_store_vertex);
+    if (st == ESPALIER_OK) st = esi_dump_write_rows(w, asset, asset->n_faces, 12, esi_dump_store_face);
+    if (st == ESPALIER_OK) st = esi_dump_write_rows(w, asset, voxels, 12, esi_dump_store_coord);
     if (st == ESPALIER_OK) st = esi_dump_write_rows(w, asset, voxels, 24, store_attrs);
     if (st != ESPALIER_OK) {
         esi_writer_abort(w);
@@ -101,11 +69,11 @@ espalier_status esi_trellis_dump_parse(espalier_context *ctx, esi_dump *out, con
     if (!attrs) return ESPALIER_ERR_RESOURCE;
 
     bytes += HEADER;
-    for (int64_t i = 0; i < 3 * V; i++, bytes += 4) vertices[i] = load_f32(bytes);
+    for (int64_t i = 0; i < 3 * V; i++, bytes += 4) vertices[i] = esi_load_f32le(bytes);
     for (int64_t i = 0; i < 3 * F; i++, bytes += 4) faces[i] = (int32_t)esi_load_u32le(bytes);
     for (int64_t i = 0; i < 3 * M; i++, bytes += 4) coords[4 * (i / 3) + 1 + i % 3] = (int32_t)esi_load_u32le(bytes);
     for (int64_t i = 0; i < M; i++) coords[4 * i] = 0;
-    for (int64_t i = 0; i < 6 * M; i++, bytes += 4) attrs[i] = load_f32(bytes);
+    for (int64_t i = 0; i < 6 * M; i++, bytes += 4) attrs[i] = esi_load_f32le(bytes);
 
     a->n_vertices = V;
     a->n_faces = F;

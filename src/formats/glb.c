@@ -222,12 +222,7 @@ static void store_position(const glb *g, int64_t v, uint8_t *out)
     float p[3];
 
     rotate(p, g->asset->vertices + 3 * v);
-    for (int i = 0; i < 3; i++) {
-        uint32_t bits;
-
-        memcpy(&bits, &p[i], sizeof bits);
-        esi_store_u32le(out + 4 * i, bits);
-    }
+    for (int i = 0; i < 3; i++) esi_store_f32le(out + 4 * i, p[i]);
 }
 
 static void store_color(const glb *g, int64_t v, uint8_t *out)
