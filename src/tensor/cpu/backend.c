@@ -31,7 +31,7 @@ static espalier_status write(espalier_context *ctx, esi_tensor t, const void *da
 
     for (size_t r = 0; r < (size_t)t.rows; r++) {
         const char *in = (const char *)data + r * cols * 4;
-        if (t.dtype == ESI_F32) kernels->expand(esi_cpu_f32(t) + r * (size_t)t.stride, in, ESI_F32, 0, 1, cols);
+        if (t.dtype == ESI_F32) kernels->expand(esi_cpu_f32(t) + r * (size_t)t.stride, in, ESI_F32, 0, cols);
         else memcpy(esi_cpu_i32(t) + r * (size_t)t.stride, in, cols * 4);
     }
     return ESPALIER_OK;
@@ -46,7 +46,7 @@ static espalier_status read(espalier_context *ctx, esi_tensor t, void *data)
     for (size_t r = 0; r < (size_t)t.rows; r++) {
         const uint8_t *row = esi_cpu_bytes(t) + r * row_bytes;
         char *out = (char *)data + r * cols * 4;
-        if (t.buffer->is_weight && t.dtype != ESI_I32) kernels->expand((float *)(void *)out, row, t.dtype, 0, 1, cols);
+        if (t.buffer->is_weight && t.dtype != ESI_I32) kernels->expand((float *)(void *)out, row, t.dtype, 0, cols);
         else memcpy(out, row, cols * 4);
     }
     return ESPALIER_OK;
@@ -110,7 +110,7 @@ espalier_status esi_cpu_vector(espalier_context *ctx, float **out, esi_tensor t)
     if (esi_tensor_is_null(t)) return ESPALIER_OK;
     *out = esi_alloc(ctx, n, sizeof **out, "vector");
     if (!*out) return ctx->error_status;
-    esi_cpu_table(ctx)->expand(*out, esi_cpu_bytes(t), t.dtype, 0, 1, n);
+    esi_cpu_table(ctx)->expand(*out, esi_cpu_bytes(t), t.dtype, 0, n);
     return ESPALIER_OK;
 }
 

@@ -80,9 +80,9 @@ static float weight_at(const uint8_t *row, esi_dtype dtype, size_t i)
     }
 }
 
-static void expand(float *out, const void *row, esi_dtype dtype, size_t first, size_t step, size_t n)
+static void expand(float *out, const void *row, esi_dtype dtype, size_t first, size_t n)
 {
-    for (size_t i = 0; i < n; i++) out[i] = stored(weight_at(row, dtype, first + i * step));
+    for (size_t i = 0; i < n; i++) out[i] = stored(weight_at(row, dtype, first + i));
 }
 
 /* ----------------------------------------------------------- matrix product */
@@ -108,15 +108,15 @@ static void epilogue(float *y, const float *acc, size_t n, const esi_epilogue_ro
 static void product(const esi_product *p, size_t row0, size_t row1, size_t col0, size_t col1, float *scratch)
 {
     for (size_t o = col0; o < col1; o++) {
-        for (size_t t = 0; t < p->taps; t++)
-            expand(scratch + t * p->ci, p->w + o * p->w_row_bytes, p->w_dtype, t * p->tap_step, p->channel_step, p->ci);
+        expand(scratch, p->w + o * p->w_row_bytes, p->w_dtype, 0, p->taps * p->ci);
         for (size_t n = row0; n < row1; n++) {
             esi_epilogue_rows e = p->e;
             float acc = 0.0f;
             for (size_t t = 0; t < p->taps; t++) {
                 size_t row = p->table ? (size_t)(int64_t)p->table[n * p->table_stride + t] : n;
                 if (row >= p->x_rows) continue;
-                for (size_t c = 0; c < p->ci; c++) acc = esi_fmaf(p->x[row * p->x_stride + c], scratch[t * p->ci + c], acc);
+                for (size_t c = 0; c < p->ci; c++) 
+                    acc = esi_fmaf(p->x[row * p->x_stride + c], scratch[t * p->tap_step + c * p->channel_step], acc);
             }
             if (e.residual) e.residual += n * p->residual_stride;
             p->y[n * p->y_stride + o] = epilogue_value(acc, o, &e);

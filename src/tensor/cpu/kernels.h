@@ -44,6 +44,10 @@ typedef struct esi_attention_job {
 
 #define ESI_KEY_TILE 64                 /* keys per step of the running softmax: part of the arithmetic */
 
+/* Floats from one row of a strip to the next: 256 channels, and a line more so that the rows do not share cache sets. A constant, so that
+ * the tile kernel needs one pointer for all rows. */
+#define ESI_STRIP 272
+
 typedef struct esi_kernels {
     espalier_cpu_level level;
 
@@ -52,6 +56,8 @@ typedef struct esi_kernels {
     size_t m_step;                      /* gemm's m is a multiple of this, up to mr */
     /* c[i][column + j] (+)= sum over k of a[k * lda + i] * b[k * ldb + j], i < m, j < nr. fresh: from +0 instead of from c. */
     void (*gemm)(size_t m, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float *const *c, size_t column, bool fresh);
+    /* The same with rows as they lie: a[i * ESI_STRIP + k], always added to c. */
+    void (*gemm_strip)(size_t m, size_t k, const float *a, const float *b, size_t ldb, float *const *c, size_t column);
     /* out[k * ld + i] = rows[i][k], i < count, k < n; zero for count <= i < padded. */
     void (*transpose)(float *out, size_t ld, const float *const *rows, size_t count, size_t padded, size_t n);
     /* Rows [row0, row1) and columns [col0, col1) by plain loops; scratch: taps * ci floats. */
@@ -63,8 +69,8 @@ typedef struct esi_kernels {
     void (*attention)(const esi_attention_job *job, size_t window, size_t head, size_t q0, size_t q1, float *scratch);
 
     /* ---- rows */
-    /* Elements first, first + step, ... of a row of any float type, under the store rule. */
-    void (*expand)(float *out, const void *row, esi_dtype dtype, size_t first, size_t step, size_t n);
+    /* Elements [first, first + n) of a row of any float type, under the store rule. */
+    void (*expand)(float *out, const void *row, esi_dtype dtype, size_t first, size_t n);
     void (*epilogue)(float *y, const float *acc, size_t n, const esi_epilogue_rows *e);        /* residual: this row's */
     /* a, b, c: rows (SCALE_SHIFT, NORMALIZE: b and c are vectors, SCALE_ROWS: alpha is the factor); FILL has no input. */
     void (*elementwise)(esi_elementwise kind, float *y, const float *a, const float *b, const float *c, float alpha, float beta,

@@ -38,9 +38,9 @@ static inline VF VM(activated)(esi_activation act, VF t)
 
 /* ------------------------------------------------------------- matrix tiles */
 
-/* m is a constant where this is inlined, so that acc becomes registers. */
-static inline __attribute__((always_inline)) void VM(tile)(const size_t m, size_t k, const float *a, size_t lda, const float *b, size_t ldb,
-                                                           float *const *c, size_t column, bool fresh)
+/* m and row_step are constants where this is inlined, so that acc becomes registers and the rows of a need one pointer. */
+static inline __attribute__((always_inline)) void VM(tile)(const size_t m, size_t k, const float *a, const size_t row_step, size_t k_step,
+                                                           const float *b, size_t ldb, float *const *c, size_t column, bool fresh)
 {
     VF acc[X_MR][X_NV];
 
@@ -50,10 +50,10 @@ static inline __attribute__((always_inline)) void VM(tile)(const size_t m, size_
         VF bv[X_NV];
         X_UNROLL for (size_t v = 0; v < X_NV; v++) bv[v] = V_LOAD(b + v * V_LANES);
         X_UNROLL for (size_t i = 0; i < m; i++) {
-            VF av = V_SET1(a[i]);
+            VF av = V_SET1(a[i * row_step]);
             X_UNROLL for (size_t v = 0; v < X_NV; v++) acc[i][v] = V_FMA(av, bv[v], acc[i][v]);
         }
-        a += lda;
+        a += k_step;
         b += ldb;
     }
     X_UNROLL for (size_t i = 0; i < m; i++)
@@ -63,10 +63,21 @@ static inline __attribute__((always_inline)) void VM(tile)(const size_t m, size_
 static void VM(gemm)(size_t m, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float *const *c, size_t column, bool fresh)
 {
 #define X_TILE_CASE(rows) \
-    case rows: VM(tile)(rows, k, a, lda, b, ldb, c, column, fresh); break;
+    case rows: VM(tile)(rows, k, a, 1, lda, b, ldb, c, column, fresh); break;
     switch (m) {
         X_TILE_CASES
-    default: VM(tile)(X_MR, k, a, lda, b, ldb, c, column, fresh); break;
+    default: VM(tile)(X_MR, k, a, 1, lda, b, ldb, c, column, fresh); break;
+    }
+#undef X_TILE_CASE
+}
+
+static void VM(gemm_strip)(size_t m, size_t k, const float *a, const float *b, size_t ldb, float *const *c, size_t column)
+{
+#define X_TILE_CASE(rows) \
+    case rows: VM(tile)(rows, k, a, ESI_STRIP, 1, b, ldb, c, column, false); break;
+    switch (m) {
+        X_TILE_CASES
+    default: VM(tile)(X_MR, k, a, ESI_STRIP, 1, b, ldb, c, column, false); break;
     }
 #undef X_TILE_CASE
 }
@@ -117,16 +128,12 @@ static void VM(expand_q8)(float *out, const uint8_t *row, size_t first, size_t n
     }
 }
 
-static void VM(expand)(float *out, const void *row, esi_dtype dtype, size_t first, size_t step, size_t n)
+static void VM(expand)(float *out, const void *row, esi_dtype dtype, size_t first, size_t n)
 {
     const uint8_t *p = row;
     size_t size = dtype == ESI_F32 ? 4 : 2, i = 0;
     uint8_t tail[4 * V_LANES] = {0};
 
-    if (step != 1) { /* channel-major convolution weights: the elements one by one */
-        for (; i < n; i++) VM(expand)(out + i, row, dtype, first + i * step, 1, 1);
-        return;
-    }
     if (dtype == ESI_Q8_0) {
         VM(expand_q8)(out, p, first, n);
         return;
@@ -347,6 +354,7 @@ const esi_kernels X_NAME = {
     .nr = X_NR,
     .m_step = X_M_STEP,
     .gemm = VM(gemm),
+    .gemm_strip = VM(gemm_strip),
     .transpose = VM(transpose_rows),
     .q_block = X_Q_BLOCK,
     .attention_scratch = VM(attention_scratch),

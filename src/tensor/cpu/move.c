@@ -180,7 +180,7 @@ static void weighted_gather(const void *arg, size_t first, size_t end)
             size_t row = named_row(j, n, t);
             if (row != SIZE_MAX) j->kernels->fold_fma(y, j->weight[n * j->weight_stride + t], j->x + row * j->x_stride, j->cols);
         }
-        j->kernels->expand(y, y, ESI_F32, 0, 1, j->cols); /* the store rule */
+        j->kernels->expand(y, y, ESI_F32, 0, j->cols); /* the store rule */
     }
 }
 

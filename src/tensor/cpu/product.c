@@ -49,6 +49,7 @@ static espalier_status plain_product(espalier_context *ctx, const esi_product *p
 enum {
     SEGMENT_CHANNELS = 256,         /* channels per segment */
     GROUP_COLUMNS = 384,            /* columns per group: a segment is 384 KiB */
+    PACK_CHANNELS = 16,             /* of channel-major weights per packing task */
     PACK_FLOATS = 12 << 20          /* packed weights of a group should stay below this */
 };
 
@@ -60,39 +61,38 @@ typedef struct blocked_job {
     size_t slot_bytes;
     size_t col0, cols, padded;      /* this group's columns; padded to nr */
     size_t row_block, segment, segments;
+    size_t chunk, expanded;         /* channels per packing task; floats of expanded weights a slot must hold */
 } blocked_job;
 
 /* One thread's scratch. */
 typedef struct slot_view {
     float *acc;                     /* [row_block + 1][padded]: the last row takes what surplus tile rows compute */
-    float *strip;                   /* [segment][mr], and room for a spill */
-    float *expanded;                /* [nr][segment]: while packing; shares memory with acc */
+    float *strip;                   /* [mr][ESI_STRIP]: rows of x */
+    float *expanded;                /* weights of nr columns while packing; shares memory with acc */
     uint32_t *out_rows, *in_rows;   /* [row_block]: rows of the block that have the tap, and the rows of x they read */
 } slot_view;
 
-enum { STRIP_SLACK = 16 };          /* floats that esi_kernels.transpose may write beyond the end */
+enum { SPILL = 16 };                /* floats that esi_kernels.transpose may write beyond the end */
 
 static size_t align_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
 static slot_view view(const blocked_job *j, int slot)
 {
     char *base = j->scratch + (size_t)slot * j->slot_bytes;
-    size_t mr = j->kernels->mr, nr = j->kernels->nr;
-    size_t acc = align_up(ESI_MAX((j->row_block + 1) * j->padded, nr * j->segment), 16);
+    size_t mr = j->kernels->mr, acc = align_up(ESI_MAX((j->row_block + 1) * j->padded, j->expanded), 16);
     slot_view v;
 
     v.acc = v.expanded = (float *)(void *)base;
     v.strip = v.acc + acc;
-    v.out_rows = (uint32_t *)(void *)(v.strip + align_up(j->segment * mr + STRIP_SLACK, 16));
+    v.out_rows = (uint32_t *)(void *)(v.strip + align_up(mr * ESI_STRIP, 16));
     v.in_rows = v.out_rows + align_up(j->row_block, 16);
     return v;
 }
 
 static size_t slot_bytes(const blocked_job *j)
 {
-    size_t mr = j->kernels->mr, nr = j->kernels->nr;
-    size_t acc = align_up(ESI_MAX((j->row_block + 1) * j->padded, nr * j->segment), 16);
-    return sizeof(float) * (acc + align_up(j->segment * mr + STRIP_SLACK, 16) + 2 * align_up(j->row_block, 16));
+    size_t mr = j->kernels->mr, acc = align_up(ESI_MAX((j->row_block + 1) * j->padded, j->expanded), 16);
+    return sizeof(float) * (acc + align_up(mr * ESI_STRIP, 16) + 2 * align_up(j->row_block, 16));
 }
 
 /* First float of segment s of tap t in the packed weights. */
@@ -101,7 +101,7 @@ static size_t segment_start(const blocked_job *j, size_t tap, size_t s)
     return (tap * j->p->ci + s * j->segment) * j->padded;
 }
 
-/* A task packs one panel of nr columns of one tap. */
+/* Tap-major weights: a task packs one panel of nr columns of one tap. */
 static void pack_task(void *arg, size_t task, int slot)
 {
     const blocked_job *j = arg;
@@ -115,10 +115,39 @@ static void pack_task(void *arg, size_t task, int slot)
     for (size_t s = 0; s < j->segments; s++) {
         size_t c = s * j->segment, n = ESI_MIN(j->segment, p->ci - c);
         for (size_t i = 0; i < count; i++)
-            j->kernels->expand(v.expanded + i * j->segment, p->w + (col + i) * p->w_row_bytes, p->w_dtype,
-                               tap * p->tap_step + c * p->channel_step, p->channel_step, n);
+            j->kernels->expand(v.expanded + i * j->segment, p->w + (col + i) * p->w_row_bytes, p->w_dtype, tap * p->ci + c, n);
         j->kernels->transpose(j->weights + segment_start(j, tap, s) + panel * n * nr, nr, rows, count, nr, n);
     }
+}
+
+/* Channel-major weights: a task packs one panel of a few channels, all taps, so that every weight is read once. */
+static void pack_channels_task(void *arg, size_t task, int slot)
+{
+    const blocked_job *j = arg;
+    const esi_product *p = j->p;
+    size_t nr = j->kernels->nr, panels = j->padded / nr, panel = task % panels, first = task / panels * j->chunk;
+    size_t col = j->col0 + panel * nr, count = ESI_MIN(nr, p->cols - col), channels = ESI_MIN(j->chunk, p->ci - first);
+    slot_view v = view(j, slot);
+
+    memset(v.expanded, 0, nr * j->chunk * p->taps * sizeof(float));
+    for (size_t i = 0; i < count; i++)
+        j->kernels->expand(v.expanded + i * j->chunk * p->taps, p->w + (col + i) * p->w_row_bytes, p->w_dtype, first * p->taps,
+                           channels * p->taps);
+    for (size_t tap = 0; tap < p->taps; tap++)
+        for (size_t c = first; c < first + channels; c++) {
+            size_t s = c / j->segment, in_segment = c % j->segment, n = ESI_MIN(j->segment, p->ci - s * j->segment);
+            float *out = j->weights + segment_start(j, tap, s) + (panel * n + in_segment) * nr;
+            const float *in = v.expanded + (c - first) * p->taps + tap;
+            for (size_t i = 0; i < nr; i++) out[i] = in[i * j->chunk * p->taps];
+        }
+}
+
+static espalier_status pack(espalier_context *ctx, blocked_job *j)
+{
+    size_t panels = j->padded / j->kernels->nr;
+
+    if (j->p->channel_step == 1) return esi_parallel(ctx, j->p->taps * panels, pack_task, j);
+    return esi_parallel(ctx, (j->p->ci + j->chunk - 1) / j->chunk * panels, pack_channels_task, j);
 }
 
 /* Rows of the block [row, row + n) that have the tap. */
@@ -144,16 +173,14 @@ static void add_segment(const blocked_job *j, const slot_view *v, size_t listed,
 
     for (size_t g = 0; g < listed; g += mr) {
         size_t count = ESI_MIN(mr, listed - g), m = ESI_MIN(mr, align_up(count, k->m_step));
-        const float *in[16];
         float *out[16];
 
         for (size_t i = 0; i < count; i++) {
-            in[i] = j->p->x + v->in_rows[g + i] * j->p->x_stride + c;
+            memcpy(v->strip + i * ESI_STRIP, j->p->x + v->in_rows[g + i] * j->p->x_stride + c, n * sizeof(float));
             out[i] = v->acc + v->out_rows[g + i] * j->padded;
         }
         for (size_t i = count; i < m; i++) out[i] = v->acc + j->row_block * j->padded;
-        k->transpose(v->strip, mr, in, count, mr, n);
-        for (size_t col = 0; col < j->padded; col += nr) k->gemm(m, n, v->strip, mr, weights + col * n, nr, out, col, false);
+        for (size_t col = 0; col < j->padded; col += nr) k->gemm_strip(m, n, v->strip, weights + col * n, nr, out, col);
     }
 }
 
@@ -166,6 +193,7 @@ static void rows_task(void *arg, size_t task, int slot)
     slot_view v = view(j, slot);
 
     memset(v.acc, 0, (j->row_block + 1) * j->padded * sizeof *v.acc);
+    memset(v.strip, 0, j->kernels->mr * ESI_STRIP * sizeof *v.strip); /* surplus rows: any finite number */
     for (size_t tap = 0; tap < p->taps; tap++) {
         size_t listed = list_rows(p, tap, row, n, &v);
         for (size_t s = 0; listed > 0 && s < j->segments; s++) add_segment(j, &v, listed, tap, s);
@@ -200,17 +228,19 @@ static espalier_status blocked_product(espalier_context *ctx, const esi_product 
     group = (size_t)ESI_MIN(share, (uint64_t)PACK_FLOATS) / ESI_MAX(k, (size_t)1) / nr * nr;
     group = ESI_MIN(ESI_MAX(ESI_MIN(group, (size_t)GROUP_COLUMNS), nr), align_up(p->cols, nr));
     job.padded = group;
+    job.chunk = ESI_MAX(ESI_MIN((size_t)PACK_CHANNELS, 1024 / ESI_MAX(p->taps, (size_t)1)), (size_t)1);
+    job.expanded = nr * ESI_MAX(job.segment, job.chunk * p->taps);
     job.row_block = choose_row_block(&job, p->rows, (size_t)esi_slots(ctx));
     job.slot_bytes = align_up(slot_bytes(&job), ESI_ALIGN);
     if (!esi_mul_size(&packed, k, group)) return esi_fail(ctx, ESPALIER_ERR_RESOURCE, "product: weights are too large");
-    job.weights = esi_alloc(ctx, packed + STRIP_SLACK, sizeof *job.weights, "packed weights");
+    job.weights = esi_alloc(ctx, packed + SPILL, sizeof *job.weights, "packed weights");
     job.scratch = esi_alloc(ctx, (size_t)esi_slots(ctx), job.slot_bytes, "accumulators");
     if (!job.weights || !job.scratch) st = ctx->error_status;
 
     for (job.col0 = 0; st == ESPALIER_OK && job.col0 < p->cols; job.col0 += group) {
         job.cols = ESI_MIN(group, p->cols - job.col0);
         job.padded = align_up(job.cols, nr);
-        st = esi_parallel(ctx, p->taps * (job.padded / nr), pack_task, &job);
+        st = pack(ctx, &job);
         if (st == ESPALIER_OK) st = esi_parallel(ctx, (p->rows + job.row_block - 1) / job.row_block, rows_task, &job);
     }
     esi_free(ctx, job.weights);

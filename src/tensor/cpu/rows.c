@@ -233,7 +233,7 @@ static void elementwise_rows(const void *arg, size_t first, size_t end)
         const float *b = j->b ? j->b + r * j->b_stride : NULL, *c = j->c ? j->c + r * j->c_stride : NULL;
         float alpha = args->kind == ESI_EW_SCALE_ROWS ? *b : args->alpha;
 
-        if (args->kind == ESI_EW_COPY) j->kernels->expand(y, a, args->a.dtype, 0, 1, j->cols);
+        if (args->kind == ESI_EW_COPY) j->kernels->expand(y, a, args->a.dtype, 0, j->cols);
         else j->kernels->elementwise(args->kind, y, (const float *)(const void *)a, b, c, alpha, args->beta, args->act, j->cols);
     }
 }
