@@ -12,6 +12,7 @@ typedef struct bench_result {
     char name[96];
     char formula[192];              /* how flops was counted */
     double flops, seconds, cpu_seconds, peak_gflops, share;
+    uint64_t peak_bytes;            /* allocated at most, inputs included; mapped weights not */
     bool busy;
 } bench_result;
 
@@ -44,6 +45,7 @@ espalier_status bench_slat_flow(bench *b, const char *only);
 espalier_status bench_dinov3(bench *b, const char *only);
 espalier_status bench_ss_decoder(bench *b, const char *only);
 espalier_status bench_shape_decoder(bench *b, const char *only);
+espalier_status bench_tex_decoder(bench *b, const char *only);
 
 /* A tensor of uniform values in [-1, 1) from a fixed generator. */
 espalier_status bench_random(espalier_context *ctx, esi_tensor *out, int64_t rows, int64_t cols);

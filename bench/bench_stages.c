@@ -250,29 +250,29 @@ espalier_status bench_ss_decoder(bench *b, const char *only)
     return st;
 }
 
-/* ------------------------------------------------------------- shape decoder */
+/* ------------------------------------------------------------- sparse decoders */
 
-typedef struct shape_args {
+typedef struct sparse_args {
     const esi_sparse_decoder *decoder;
     esi_tensor latent;
     const esi_coords *coords;
-    esi_lineage lineage; /* of the last run */
-} shape_args;
+    esi_lineage *lineage; /* the shape decoder makes it anew in each run, the texture decoder follows it */
+} sparse_args;
 
-static espalier_status shape_once(bench *b, void *arg)
+static espalier_status sparse_once(bench *b, void *arg)
 {
-    shape_args *a = arg;
+    sparse_args *a = arg;
+    const esi_sparse_decoder_config *c = esi_sparse_decoder_get_config(a->decoder);
     esi_tensor head;
     esi_scope scope = esi_scope_begin(b->ctx);
-    int up_blocks = esi_sparse_decoder_get_config(a->decoder)->levels - 1;
-    esi_lineage_free(b->ctx, &a->lineage);
-    espalier_status st = esi_sparse_decoder_forward(b->ctx, a->decoder, &head, &a->lineage, a->latent, a->coords, up_blocks);
+    if (c->pred_subdiv) esi_lineage_free(b->ctx, a->lineage);
+    espalier_status st = esi_sparse_decoder_forward(b->ctx, a->decoder, &head, a->lineage, a->latent, a->coords, c->levels - 1);
     esi_scope_end(b->ctx, scope);
     return st;
 }
 
 /* Useful multiply-adds: neighbour pairs that exist, and of the up blocks' first convolution only the children that are kept. */
-static espalier_status shape_flops(espalier_context *ctx, double *flops, const esi_sparse_decoder_config *c, const esi_lineage *l)
+static espalier_status sparse_flops(espalier_context *ctx, double *flops, const esi_sparse_decoder_config *c, const esi_lineage *l)
 {
     double sum = 0;
     for (int level = 0; level < c->levels; level++) {
@@ -290,7 +290,7 @@ static espalier_status shape_flops(espalier_context *ctx, double *flops, const e
             double seen = 0;
             for (int64_t i = 0; i < fine->coords.count; i++)
                 for (int t = 0; t < TAPS; t++) seen += table[(int64_t)(fine->index[i] / 8) * TAPS + t] >= 0;
-            sum += seen * C * c->channels[level + 1] + N * 8 * C;
+            sum += seen * C * c->channels[level + 1] + (c->pred_subdiv ? N * 8 * C : 0);
         } else {
             sum += N * C * c->out_channels;
         }
@@ -300,38 +300,58 @@ static espalier_status shape_flops(espalier_context *ctx, double *flops, const e
     return ESPALIER_OK;
 }
 
-espalier_status bench_shape_decoder(bench *b, const char *only)
+static espalier_status run_sparse(bench *b, const char *stage, espalier_role role, const esi_coords *coords, esi_lineage *lineage,
+                                  bool measure)
 {
     espalier_context *ctx = b->ctx;
     esi_weight_file *file = NULL;
     esi_json *config = NULL;
     esi_sparse_decoder *decoder = NULL;
-    esi_coords coords = {0};
-    shape_args a = {0};
-    esi_scope scope;
+    sparse_args a = {.coords = coords, .lineage = lineage};
     char name[96];
     double flops = 0;
-    espalier_status st;
+    esi_scope scope = esi_scope_begin(ctx);
+    espalier_status st = random_weights(ctx, role, &file, &config);
 
-    if (only && strncmp("shape_decoder", only, ESI_MIN(strlen(only), strlen("shape_decoder"))) != 0) return ESPALIER_OK;
-    scope = esi_scope_begin(ctx);
-    st = shell(ctx, &coords, 32, 1872);
-    if (st == ESPALIER_OK) st = random_weights(ctx, ESPALIER_ROLE_SHAPE_DECODER, &file, &config);
     if (st == ESPALIER_OK) st = esi_sparse_decoder_open(ctx, &decoder, file, config);
-    if (st == ESPALIER_OK) st = bench_random(ctx, &a.latent, coords.count, 32);
+    if (st == ESPALIER_OK) st = bench_random(ctx, &a.latent, coords->count, esi_sparse_decoder_get_config(decoder)->latent_channels);
     a.decoder = decoder;
-    a.coords = &coords;
-    if (st == ESPALIER_OK) st = shape_once(b, &a); /* to count the voxels */
-    if (st == ESPALIER_OK) st = shape_flops(ctx, &flops, esi_sparse_decoder_get_config(decoder), &a.lineage);
-    if (st == ESPALIER_OK) {
-        snprintf(name, sizeof name, "shape_decoder/%lld-%lld", (long long)coords.count,
-                 (long long)a.lineage.level[a.lineage.levels - 1].coords.count);
-        st = bench_measure(b, name, flops, "2 * (present neighbour pairs * Ci * Co, kept children only, + linear layers)", shape_once, &a);
+    if (st == ESPALIER_OK && lineage->levels == 0) st = sparse_once(b, &a); /* to count the voxels */
+    if (st == ESPALIER_OK && measure) st = sparse_flops(ctx, &flops, esi_sparse_decoder_get_config(decoder), lineage);
+    if (st == ESPALIER_OK && measure) {
+        snprintf(name, sizeof name, "%s/%lld-%lld", stage, (long long)coords->count,
+                 (long long)lineage->level[lineage->levels - 1].coords.count);
+        st = bench_measure(b, name, flops, "2 * (present neighbour pairs * Ci * Co, kept children only, + linear layers)", sparse_once, &a);
     }
     esi_scope_end(ctx, scope);
-    esi_lineage_free(ctx, &a.lineage);
-    esi_coords_free(ctx, &coords);
     esi_sparse_decoder_free(ctx, decoder);
     esi_json_free(config);
     return st;
+}
+
+static bool stage_wanted(const char *only, const char *stage)
+{
+    return !only || strncmp(stage, only, ESI_MIN(strlen(only), strlen(stage))) == 0;
+}
+
+static espalier_status run_sparse_decoders(bench *b, bool texture)
+{
+    esi_coords coords = {0};
+    esi_lineage lineage = {0};
+    espalier_status st = shell(b->ctx, &coords, 32, 1872);
+    if (st == ESPALIER_OK) st = run_sparse(b, "shape_decoder", ESPALIER_ROLE_SHAPE_DECODER, &coords, &lineage, !texture);
+    if (st == ESPALIER_OK && texture) st = run_sparse(b, "tex_decoder", ESPALIER_ROLE_TEX_DECODER, &coords, &lineage, true);
+    esi_lineage_free(b->ctx, &lineage);
+    esi_coords_free(b->ctx, &coords);
+    return st;
+}
+
+espalier_status bench_shape_decoder(bench *b, const char *only)
+{
+    return stage_wanted(only, "shape_decoder") ? run_sparse_decoders(b, false) : ESPALIER_OK;
+}
+
+espalier_status bench_tex_decoder(bench *b, const char *only)
+{
+    return stage_wanted(only, "tex_decoder") ? run_sparse_decoders(b, true) : ESPALIER_OK;
 }

@@ -19,14 +19,15 @@ static const bench_item items[] = {
     {"dinov3", bench_dinov3},
     {"ss_decoder", bench_ss_decoder},
     {"shape_decoder", bench_shape_decoder},
+    {"tex_decoder", bench_tex_decoder},
     {"ss_flow", bench_flow},
     {"slat_flow", bench_slat_flow},
 };
 
 static void report_text(const bench_result *r)
 {
-    printf("%-34s %9.4f s %9.4f cpu-s %8.1f GFLOPS/cpu-s of %6.1f = %5.1f %%%s   [%s]\n", r->name, r->seconds, r->cpu_seconds,
-           r->flops / r->cpu_seconds * 1e-9, r->peak_gflops, 100.0 * r->share, r->busy ? "  (busy machine)" : "", r->formula);
+    printf("%-34s %9.4f s %9.4f cpu-s %8.1f GFLOPS/cpu-s of %6.1f = %5.1f %%  %5.0f MiB%s   [%s]\n", r->name, r->seconds, r->cpu_seconds,
+           r->flops / r->cpu_seconds * 1e-9, r->peak_gflops, 100.0 * r->share, (double)r->peak_bytes / 1048576.0, r->busy ? "  (busy machine)" : "", r->formula);
     fflush(stdout);
 }
 
@@ -38,9 +39,9 @@ static void print_json(const bench *b)
     for (size_t i = 0; i < b->n_results; i++) {
         const bench_result *r = &b->results[i];
         printf("%s\n{\"name\":\"%s\",\"seconds\":%.6g,\"cpu_seconds\":%.6g,\"gflops\":%.6g,\"peak_gflops\":%.6g,\"share\":%.4f,"
-               "\"busy\":%s,\"flops\":%.10g,\"formula\":\"%s\"}",
+               "\"peak_bytes\":%llu,\"busy\":%s,\"flops\":%.10g,\"formula\":\"%s\"}",
                i ? "," : "", r->name, r->seconds, r->cpu_seconds, r->flops / r->cpu_seconds * 1e-9, r->peak_gflops, r->share,
-               r->busy ? "true" : "false", r->flops, r->formula);
+               (unsigned long long)r->peak_bytes, r->busy ? "true" : "false", r->flops, r->formula);
     }
     printf("\n]\n");
 }
@@ -65,8 +66,18 @@ static int parse(options *o, int argc, char **argv)
         const char *value = i + 1 < argc ? argv[i + 1] : NULL;
         if (strcmp(argv[i], "--json") == 0) o->json = true;
         else if (strcmp(argv[i], "--list") == 0) o->list = true;
-        else if (strcmp(argv[i], "--threads") == 0 && value) o->runtime.threads = atoi(value), i++;
-        else if (strcmp(argv[i], "--seconds") == 0 && value) o->min_seconds = atof(value), i++;
+        else if (strcmp(argv[i], "--threads") == 0 && value) {
+            char *end = NULL;
+            long n = strtol(value, &end, 10);
+            if (*end || n < 1 || n > 1024) return usage("--threads is a number from 1 to 1024");
+            o->runtime.threads = (int32_t)n;
+            i++;
+        } else if (strcmp(argv[i], "--seconds") == 0 && value) {
+            char *end = NULL;
+            o->min_seconds = strtod(value, &end);
+            if (*end || !(o->min_seconds >= 0 && o->min_seconds <= 3600)) return usage("--seconds is a number from 0 to 3600");
+            i++;
+        }
         else if (strcmp(argv[i], "--cpu-level") == 0 && value) {
             if (espalier_cpu_level_parse(&o->runtime.cpu_level, value) != ESPALIER_OK) return usage("unknown CPU level");
             i++;

@@ -64,6 +64,7 @@ espalier_status bench_measure(bench *b, const char *name, double flops, const ch
     for (int run = 0; run < at_least || (spent < b->min_seconds && run < 50); run++) {
         double wall = esi_now(), cpu = esi_cpu_seconds(), after, peak, share;
 
+        esi_memory_reset_high_water(b->ctx);
         st = fn(b, arg);
         if (st == ESPALIER_OK) st = esi_backend_wait(b->ctx);
         if (st != ESPALIER_OK) return st;
@@ -75,6 +76,7 @@ espalier_status bench_measure(bench *b, const char *name, double flops, const ch
         spent += wall;
         before = after;
         if (share <= best->share) continue;
+        best->peak_bytes = esi_memory_high_water(b->ctx);
         best->seconds = wall;
         best->cpu_seconds = cpu;
         best->peak_gflops = peak;
