@@ -18,7 +18,7 @@ static const char usage[] =
     "Writes a random TRELLIS.2 checkpoint into DIR (made if missing).\n"
     "  --preset NAME         sizes: trellis2-4b (the release, about 16 GB), tiny, micro\n"
     "  --layout hf|gguf      Hugging Face directory (default) or trellis.cpp's flat GGUF files\n"
-    "  --seed N              0 to 2^64-1, default 1\n"
+    "  --seed N              0 to 2^64-1, default 3\n"
     "  --roles A,B,...       only these files: image_cond_model, sparse_structure_flow_model, ... or dinov3, ss_flow, ...\n"
     "  --pipelines A,B,...   only what these pipelines need: 512, 1024, 1024_cascade, 1536_cascade or all (default)\n"
     "  -h, --help            this text\n";
@@ -277,7 +277,7 @@ static espalier_status write_pipeline(espalier_context *ctx, const options *o)
 
 int main(int argc, char **argv)
 {
-    options o = {.seed = 1};
+    options o = {.seed = 3};
     espalier_runtime_options runtime_options = espalier_runtime_options_default();
     espalier_runtime *runtime = NULL;
     espalier_context *ctx = NULL;

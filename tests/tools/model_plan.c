@@ -49,10 +49,9 @@ static const model_preset presets[] = {
      .encoder_name = "dinov3-micro",
      .flow = {.channels = 48, .heads = 3, .mlp = 128, .mlp_ratio = "2.6667"},
      .structure_blocks = 2, .latent_blocks = 2, .structure_side = 4,
-     .ss_decoder = {.levels = 3, .channels = {8, 8, 8}, .res_blocks = 1, .middle_blocks = 1, .occupied = -64},
+     .ss_decoder = {.levels = 3, .channels = {8, 8, 8}, .res_blocks = 1, .middle_blocks = 1, .occupied = -48},
      .shape_decoder = {.levels = 5, .channels = {16, 8, 8, 8, 8}, .blocks = {1, 1, 1, 1, 0}},
      .texture_decoder = {.levels = 5, .channels = {16, 8, 8, 8, 8}, .blocks = {1, 1, 1, 1, 0}},
-     .growth = -8,
      .image_size = 32, .token_grid = 4, .resolution = 64, .steps = 2,
      .texture_guidance = "\"guidance_strength\": 2.5, \"guidance_rescale\": 0.3",
      .stem = {NULL, "ckpts/ss_flow_micro_bf16", SS_DECODER_STEM, "ckpts/slat_flow_img2shape_micro_512_bf16",
@@ -325,18 +324,18 @@ static void add_sparse_conv(file_plan *p, int64_t out, int64_t in, const char *p
     add(p, ESI_FILE_F16, VECTOR(out), bias_rule, "%s%s.bias", prefix, name);
 }
 
-/* The lower four children are likelier than the upper four: sheets, as in real objects, rather than dust. `growth` / 16 is added to all. */
-static void plan_subdivision(file_plan *p, const model_preset *m, int64_t channels, const char *prefix)
+/* The lower four children are likelier than the upper four: level sheets, about four children a voxel as on real surfaces, not dust. */
+static void plan_subdivision(file_plan *p, int64_t channels, const char *prefix)
 {
     char name[64];
-    add(p, ESI_FILE_F16, MATRIX(8, channels), weight_rule(channels, 1.0), "%sto_subdiv.weight", prefix);
+    add(p, ESI_FILE_F16, MATRIX(8, channels), weight_rule(channels, 0.5), "%sto_subdiv.weight", prefix);
     snprintf(name, sizeof name, "%sto_subdiv.bias", prefix);
     planned_tensor *t = new_tensor(p, ESI_FILE_F16, VECTOR(8), name);
-    add_part(p, t, 4, sixteenths(m->growth + 16), name);
-    add_part(p, t, 4, sixteenths(m->growth - 16), name);
+    add_part(p, t, 4, sixteenths(40), name);
+    add_part(p, t, 4, sixteenths(-40), name);
 }
 
-static void plan_sparse_block(file_plan *p, const model_preset *m, int64_t channels, int64_t finer, bool subdivision, const char *prefix)
+static void plan_sparse_block(file_plan *p, int64_t channels, int64_t finer, bool subdivision, const char *prefix)
 {
     if (finer == 0) {                                          /* ConvNeXt */
         add_norm(p, ESI_FILE_F16, channels, prefix, "norm");
@@ -348,21 +347,33 @@ static void plan_sparse_block(file_plan *p, const model_preset *m, int64_t chann
     add_norm(p, ESI_FILE_F16, channels, prefix, "norm1");
     add_sparse_conv(p, 8 * finer, channels, prefix, "conv1");
     add_sparse_conv(p, finer, finer, prefix, "conv2");
-    if (subdivision) plan_subdivision(p, m, channels, prefix);
+    if (subdivision) plan_subdivision(p, channels, prefix);
 }
 
-static void plan_sparse_decoder(file_plan *p, const model_preset *m, int levels, const int *channels, const int *blocks, int64_t out,
-                                bool subdivision)
+/* Head of the shape decoder: three of the vertex, three crossing flags, split weight. The flag across the sheets is the likeliest. */
+static void plan_shape_output(file_plan *p, int64_t channels)
+{
+    add(p, ESI_FILE_F16, MATRIX(7, channels), weight_rule(channels, 1.0), "output_layer.weight");
+    planned_tensor *t = new_tensor(p, ESI_FILE_F16, VECTOR(7), "output_layer.bias");
+    add_part(p, t, 5, bias_rule, "output_layer.bias");
+    add_part(p, t, 1, sixteenths(32), "output_layer.bias");
+    add_part(p, t, 1, bias_rule, "output_layer.bias");
+}
+
+static void plan_sparse_decoder(file_plan *p, int levels, const int *channels, const int *blocks, bool shape_head)
 {
     char prefix[32];
 
-    add_linear(p, ESI_FILE_F16, out, channels[levels - 1], 1.0, "", "output_layer");
+    if (shape_head)
+        plan_shape_output(p, channels[levels - 1]);
+    else
+        add_linear(p, ESI_FILE_F16, 6, channels[levels - 1], 1.0, "", "output_layer");
     add_linear(p, ESI_FILE_F16, channels[0], LATENT_CHANNELS, 0.2, "", "from_latent");      /* latents have deviations near 5 */
     for (int level = 0; level < levels; level++) {
         int n = blocks[level] + (level + 1 < levels);
         for (int j = 0; j < n; j++) {
             snprintf(prefix, sizeof prefix, "blocks.%d.%d.", level, j);
-            plan_sparse_block(p, m, channels[level], j < blocks[level] ? 0 : channels[level + 1], subdivision, prefix);
+            plan_sparse_block(p, channels[level], j < blocks[level] ? 0 : channels[level + 1], shape_head, prefix);
         }
     }
 }
@@ -381,10 +392,10 @@ static void plan_role(file_plan *p, const model_preset *m, espalier_role role)
     case ESPALIER_ROLE_TEX_FLOW_512:
     case ESPALIER_ROLE_TEX_FLOW_1024: plan_flow(p, m, 2 * latent, latent, m->latent_blocks); break;
     case ESPALIER_ROLE_SHAPE_DECODER:
-        plan_sparse_decoder(p, m, m->shape_decoder.levels, m->shape_decoder.channels, m->shape_decoder.blocks, 7, true);
+        plan_sparse_decoder(p, m->shape_decoder.levels, m->shape_decoder.channels, m->shape_decoder.blocks, true);
         break;
     case ESPALIER_ROLE_TEX_DECODER:
-        plan_sparse_decoder(p, m, m->texture_decoder.levels, m->texture_decoder.channels, m->texture_decoder.blocks, 6, false);
+        plan_sparse_decoder(p, m->texture_decoder.levels, m->texture_decoder.channels, m->texture_decoder.blocks, false);
         break;
     case ESPALIER_ROLE_COUNT: break;
     }

@@ -24,7 +24,6 @@ typedef struct model_preset {
     int structure_side;                          /* cells per axis of the dense latent */
     struct { int levels, channels[MAX_LEVELS], res_blocks, middle_blocks; int occupied; } ss_decoder;  /* occupied: see plan_ss_decoder() */
     struct { int levels, channels[MAX_LEVELS], blocks[MAX_LEVELS]; } shape_decoder, texture_decoder;
-    int growth;                                  /* how readily a voxel has children: see plan_sparse_decoder() */
     int image_size, token_grid, resolution;
     int steps;                                   /* of all three samplers */
     const char *texture_guidance;                /* json members of the texture sampler: strength and rescale */
