@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 #
-# test_cli.py BUILD_DIR [unittest options]: all tests of the espalier command in BUILD_DIR. Standard library only.
+# test_cli.py BUILD_DIR [MODULE...] [-v]: tests of the espalier command in BUILD_DIR, by default all but cli_examples, which takes its time.
+# Standard library only.
 import os
 import sys
 import unittest
@@ -14,12 +15,11 @@ import support  # noqa: E402
 
 def main():
     if len(sys.argv) < 2 or not os.path.isdir(sys.argv[1]):
-        sys.exit('usage: test_cli.py BUILD_DIR [unittest options]')
+        sys.exit('usage: test_cli.py BUILD_DIR [MODULE...] [-v]')
     support.use_build(sys.argv[1])
     modules = [name[:-3] for name in sorted(os.listdir(HERE)) if name.startswith('cli_') and name.endswith('.py')]
-    suite = unittest.defaultTestLoader.loadTestsFromNames(modules)
-    if len(sys.argv) > 2 and not sys.argv[2].startswith('-'):
-        suite = unittest.defaultTestLoader.loadTestsFromNames(sys.argv[2:])
+    named = [name for name in sys.argv[2:] if not name.startswith('-')]
+    suite = unittest.defaultTestLoader.loadTestsFromNames(named or [m for m in modules if m != 'cli_examples'])
     result = unittest.TextTestRunner(verbosity=2 if '-v' in sys.argv else 1).run(suite)
     for test, reason in result.skipped:
         print('SKIPPED: %s: %s' % (test.id(), reason))
