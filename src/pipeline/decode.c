@@ -7,8 +7,6 @@
 #include "pipeline/plan.h"
 #include "pipeline/stages.h"
 
-#include <stdio.h>
-
 #define SHAPE_HEAD 7           /* dual vertex 3, intersection logits 3, split weight 1 */
 #define TEXTURE_HEAD 6
 
@@ -77,12 +75,7 @@ static espalier_status decode_shape(espalier_context *ctx, espalier_asset *a, co
     if (st != ESPALIER_OK) goto done;
     st = esi_gate_finite(ctx, p->report, ESI_STAGE_DECODE, head, rows * SHAPE_HEAD, esi_gate_forced_by(p));
     if (st != ESPALIER_OK) goto done;
-    for (int level = 0; level + 1 < a->lineage.levels; level++) {
-        char name[24];
-        snprintf(name, sizeof name, "subdivision.%d", level);
-        const esi_lineage_level *l = &a->lineage.level[level];
-        if (l->subdivision_logits) esi_report_decisions(p->report, name, l->subdivision_logits, l->coords.count * 8);
-    }
+    esi_report_subdivisions(p->report, "", &a->lineage);
     intersected = esi_alloc(ctx, (size_t)rows, 3, "intersection flags");
     if (!intersected) {
         st = ESPALIER_ERR_RESOURCE;

@@ -7,7 +7,8 @@
 #include "pipeline/plan.h"
 #include "pipeline/stages.h"
 
-#define C ESI_LATENT_CHANNELS
+#define C                ESI_LATENT_CHANNELS
+#define VOXELS_PER_TOKEN 16 /* per axis; the reference divides resolutions by it to get token grids */
 
 espalier_status esi_latent_new(espalier_context *ctx, espalier_latent **out)
 {
@@ -74,17 +75,21 @@ static espalier_status raise_resolution(espalier_context *ctx, espalier_latent *
                                         const espalier_generate_params *p, int64_t target)
 {
     const esi_stage_table *stages = esi_stages(ctx);
-    esi_coords fine = {0}, tokens = {0};
+    esi_lineage lineage = {0};
+    esi_coords tokens = {0};
     int64_t resolution = target;
 
-    espalier_status st = stages->upsample(stages->user, ctx, model, l->features, &l->coords, &fine);
+    espalier_status st = stages->upsample(stages->user, ctx, model, l->features, &l->coords, &lineage);
     st = esi_gate_blame(ctx, p->report, ESI_STAGE_SHAPE, "no_voxels", st);
-    if (st == ESPALIER_OK)
-        st = esi_gate(ctx, p->report, ESI_STAGE_SHAPE, "no_voxels", (double)fine.count, 1, fine.count > 0, ESI_GATE_ENDS,
+    if (st == ESPALIER_OK) {
+        const esi_coords *fine = &lineage.level[lineage.levels - 1].coords;
+        esi_report_subdivisions(p->report, "cascade.", &lineage);
+        st = esi_gate(ctx, p->report, ESI_STAGE_SHAPE, "no_voxels", (double)fine->count, 1, fine->count > 0, ESI_GATE_ENDS,
                       "no voxels: the shape decoder kept none of its subdivisions");
-    if (st == ESPALIER_OK)
-        st = esi_cascade_coords(ctx, &tokens, &resolution, &fine, model->settings.resolution, target, p->max_tokens);
-    esi_coords_free(ctx, &fine);
+        if (st == ESPALIER_OK)
+            st = esi_cascade_coords(ctx, &tokens, &resolution, fine, model->settings.resolution, target, p->max_tokens);
+    }
+    esi_lineage_free(ctx, &lineage);
     if (st != ESPALIER_OK) return st;
     if (resolution != target)
         esi_log(ctx, ESPALIER_LOG_WARNING, "shape: resolution %lld instead of %lld to stay below %lld tokens (%lld used)",
@@ -108,6 +113,10 @@ static espalier_status run_shape(espalier_context *ctx, espalier_latent *l, cons
     if (structure->grid != route->grid)
         return esi_fail(ctx, ESPALIER_ERR_ARG, "structure on a grid of %d, but pipeline %s needs %d", (int)structure->grid,
                         espalier_pipeline_name(route->type), (int)route->grid);
+    if (route->cascade && model->settings.resolution != VOXELS_PER_TOKEN * model->settings.token_grid)
+        return esi_fail(ctx, ESPALIER_ERR_MODEL, "%s: a cascade needs %d voxels per token and axis, the model goes from %d to %d",
+                        espalier_model_directory(model), VOXELS_PER_TOKEN, (int)model->settings.token_grid,
+                        (int)model->settings.resolution);
     l->generator = structure->generator;
     l->resolution = route->resolution;
     espalier_status st = esi_coords_copy(ctx, &l->coords, structure->coords.rows, structure->coords.count);

@@ -133,6 +133,16 @@ void esi_report_decisions(espalier_report *report, const char *name, const float
     esi_decision_stats_add(&report->decision[i].stats, values, count);
 }
 
+void esi_report_subdivisions(espalier_report *report, const char *prefix, const esi_lineage *lineage)
+{
+    for (int i = 0; i + 1 < lineage->levels; i++) {
+        const esi_lineage_level *level = &lineage->level[i];
+        char name[24];
+        snprintf(name, sizeof name, "%ssubdivision.%d", prefix, i);
+        if (level->subdivision_logits) esi_report_decisions(report, name, level->subdivision_logits, level->coords.count * 8);
+    }
+}
+
 /* ------------------------------------------------------------- writing */
 
 static void put_sampler(esi_json_writer *w, const char *key, const espalier_sampler *s)

@@ -26,8 +26,8 @@ typedef struct esi_stage_record {
     uint64_t nan_count, inf_count;       /* in the stage's output */
 } esi_stage_record;
 
-/* One kind of hard decision: "occupancy", "subdivision.<level>", "intersection". */
-#define ESI_MAX_DECISIONS (ESI_MAX_LEVELS + 2)
+/* One kind of hard decision: "occupancy", "subdivision.<level>", "intersection"; "cascade.subdivision.<level>" of the first pass. */
+#define ESI_MAX_DECISIONS (2 * ESI_MAX_LEVELS + 2)
 typedef struct esi_decision_record {
     char name[24];
     esi_decision_stats stats;
@@ -94,5 +94,7 @@ espalier_status esi_gate(espalier_context *ctx, espalier_report *report, esi_sta
 espalier_status esi_gate_blame(espalier_context *ctx, espalier_report *report, esi_stage stage, const char *name, espalier_status status);
 /* Adds values to the record of that name. */
 void esi_report_decisions(espalier_report *report, const char *name, const float *values, int64_t count);
+/* The subdivisions of all levels, as "<prefix>subdivision.<level>". */
+void esi_report_subdivisions(espalier_report *report, const char *prefix, const esi_lineage *lineage);
 
 #endif

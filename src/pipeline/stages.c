@@ -144,23 +144,17 @@ static espalier_status decode_structure(void *user, espalier_context *ctx, const
 }
 
 static espalier_status upsample(void *user, espalier_context *ctx, const espalier_model *model, const float *features,
-                                const esi_coords *coords, esi_coords *fine)
+                                const esi_coords *coords, esi_lineage *lineage)
 {
     (void)user;
     esi_scope scope = esi_scope_begin(ctx);
-    esi_lineage lineage = {0};
     esi_tensor x;
     int up_blocks = 0;
 
     espalier_status st = ready(ctx, model, ESPALIER_ROLE_SHAPE_DECODER);
     if (st == ESPALIER_OK) up_blocks = esi_sparse_decoder_get_config(model->shape_decoder)->levels - 1;
     if (st == ESPALIER_OK) st = esi_tensor_from(ctx, &x, coords->count, ESI_LATENT_CHANNELS, ESI_F32, features);
-    if (st == ESPALIER_OK) st = esi_sparse_decoder_forward(ctx, model->shape_decoder, NULL, &lineage, x, coords, up_blocks);
-    if (st == ESPALIER_OK) {
-        *fine = lineage.level[up_blocks].coords;             /* hand the finest rows over */
-        memset(&lineage.level[up_blocks].coords, 0, sizeof(esi_coords));
-    }
-    esi_lineage_free(ctx, &lineage);
+    if (st == ESPALIER_OK) st = esi_sparse_decoder_forward(ctx, model->shape_decoder, NULL, lineage, x, coords, up_blocks);
     esi_scope_end(ctx, scope);
     return st;
 }

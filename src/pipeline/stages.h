@@ -32,9 +32,9 @@ typedef struct esi_stage_table {
     /* latent [R^3][8] -> *logits [*side^3] (esi_alloc). */
     espalier_status (*decode_structure)(void *user, espalier_context *ctx, const espalier_model *model, const float *latent, int64_t R,
                                         float **logits, int64_t *side);
-    /* Shape latent (de-normalised) -> coordinates of the finest level. */
+    /* Shape latent (de-normalised) -> lineage, of whose finest level only the coordinates are wanted. */
     espalier_status (*upsample)(void *user, espalier_context *ctx, const espalier_model *model, const float *features,
-                                const esi_coords *coords, esi_coords *fine);
+                                const esi_coords *coords, esi_lineage *lineage);
     /* Latent -> head [*rows][7 or 6] (esi_alloc); the shape decoder fills `lineage`, the texture decoder follows it. */
     espalier_status (*decode_latent)(void *user, espalier_context *ctx, const espalier_model *model, bool texture, const float *features,
                                      const esi_coords *coords, esi_lineage *lineage, float **head, int64_t *rows);

@@ -101,7 +101,7 @@ static espalier_status stub_structure(void *user, espalier_context *ctx, const e
 }
 
 static espalier_status stub_upsample(void *user, espalier_context *ctx, const espalier_model *model, const float *features,
-                                     const esi_coords *coords, esi_coords *fine)
+                                     const esi_coords *coords, esi_lineage *lineage)
 {
     stubs *s = user;
     const int32_t *rows = NULL;
@@ -109,7 +109,8 @@ static espalier_status stub_upsample(void *user, espalier_context *ctx, const es
     (void)model, (void)features;
     record(s, "upsample")->rows = coords->count;
     espalier_status st = golden_i32(s->c, "in.hr_coords", &rows, &shape);
-    return st == ESPALIER_OK ? esi_coords_copy(ctx, fine, rows, shape.extent[0]) : st;
+    lineage->levels = 1;
+    return st == ESPALIER_OK ? esi_coords_copy(ctx, &lineage->level[0].coords, rows, shape.extent[0]) : st;
 }
 
 /* ------------------------------------------------------------- kind "pipeline" */

@@ -67,12 +67,14 @@ static espalier_status overhear_structure(void *user, espalier_context *ctx, con
 }
 
 static espalier_status overhear_upsample(void *user, espalier_context *ctx, const espalier_model *model, const float *features,
-                                         const esi_coords *coords, esi_coords *fine)
+                                         const esi_coords *coords, esi_lineage *lineage)
 {
     listener *l = user;
-    espalier_status st = l->real->upsample(l->real->user, ctx, model, features, coords, fine);
-    if (st == ESPALIER_OK) hash_rows(l->hashes, REPRO_CELLS, fine->rows, fine->count, 4 * sizeof(int32_t));
-    return st;
+    espalier_status st = l->real->upsample(l->real->user, ctx, model, features, coords, lineage);
+    if (st != ESPALIER_OK) return st;
+    const esi_coords *fine = &lineage->level[lineage->levels - 1].coords;
+    hash_rows(l->hashes, REPRO_CELLS, fine->rows, fine->count, 4 * sizeof(int32_t));
+    return ESPALIER_OK;
 }
 
 static espalier_status overhear_decode(void *user, espalier_context *ctx, const espalier_model *model, bool texture, const float *features,

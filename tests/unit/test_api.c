@@ -291,6 +291,43 @@ static void resumed_runs_are_equal(void **state)
     free_all(&again);
 }
 
+/* Both passes of a cascade decide; the report tells about each of their decisions. */
+static void cascades_report_both_passes(void **state)
+{
+    fixture *f = *state;
+    static const char flow[] = MODEL "/ckpts/slat_flow_img2shape_dit_micro_bf16.safetensors";
+    const char *const overrides[] = {"shape_slat_flow_model_1024", flow, NULL};
+    espalier_model_options options = espalier_model_options_default();
+    espalier_model *model;
+    espalier_asset *asset;
+    espalier_report *report;
+    espalier_image picture;
+    const char *json;
+    options.overrides = overrides;
+    draw(f, &picture);
+    assert_int_equal(espalier_model_open(f->ctx, &model, MODEL, &options), ESPALIER_OK);
+    assert_int_equal(espalier_report_create(f->ctx, &report), ESPALIER_OK);
+    espalier_generate_params p = espalier_generate_params_default(model);
+    p.pipeline = ESPALIER_PIPELINE_1024_CASCADE;
+    p.with_texture = 0;
+    p.force = 1;
+    p.report = report;
+    assert_int_equal(espalier_generate(f->ctx, &asset, model, &picture, ESPALIER_MATTE_ALPHA, NULL, &p), ESPALIER_OK);
+    assert_int_equal(espalier_asset_get(asset).resolution, 128);
+    assert_int_equal(espalier_report_json(f->ctx, report, &json), ESPALIER_OK);
+    for (int level = 0; level < 4; level++) {
+        char first[40], second[40];
+        snprintf(first, sizeof first, "\"cascade.subdivision.%d\"", level);
+        snprintf(second, sizeof second, "\"subdivision.%d\"", level);
+        assert_non_null(strstr(json, first));
+        assert_non_null(strstr(json, second));
+    }
+    espalier_asset_free(asset);
+    espalier_report_free(report);
+    espalier_model_free(model);
+    espalier_image_free(&picture);
+}
+
 static void refused_latent(fixture *f, const espalier_latent *l, espalier_status load_status)
 {
     espalier_latent *back;
@@ -441,6 +478,7 @@ int main(void)
         TEST(null_arguments_of_reports),
         TEST(stages_of_a_partial_model),
         TEST(resumed_runs_are_equal),
+        TEST(cascades_report_both_passes),
         TEST(damaged_results),
         TEST(inspect_hostile_glb),
         TEST(inspect_many_members),
