@@ -66,6 +66,7 @@ static int run(cli_session *s, const cli_generate_options *o, const espalier_mod
     espalier_report *report = NULL;
     uint64_t largest = 0;
     double start = cli_now();
+    int status = 0;
     espalier_status st;
 
     st = espalier_report_create(s->ctx, &report);
@@ -79,7 +80,6 @@ static int run(cli_session *s, const cli_generate_options *o, const espalier_mod
     if (st == ESPALIER_OK) st = save(s, o, asset, report);
     if (st == ESPALIER_OK) conclude(o, asset, cli_now() - start);
 done:
-    int status = 0;
     if (st != ESPALIER_OK) {
         status = cli_report_error(s, st);
         /* The report of an unsound run tells why; the first error counts. */
