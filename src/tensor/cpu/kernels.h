@@ -44,9 +44,9 @@ typedef struct esi_attention_job {
 
 #define ESI_KEY_TILE 64                 /* keys per step of the running softmax: part of the arithmetic */
 
-/* Floats from one row of a strip to the next: 256 channels, and a line more so that the rows do not share cache sets. A constant, so that
+/* Floats from one row of a strip to the next: 128 channels, and a line more so that the rows do not share cache sets. A constant, so that
  * the tile kernel needs one pointer for all rows. */
-#define ESI_STRIP 272
+#define ESI_STRIP 144
 
 typedef struct esi_kernels {
     espalier_cpu_level level;

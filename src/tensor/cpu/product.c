@@ -47,8 +47,8 @@ static espalier_status plain_product(espalier_context *ctx, const esi_product *p
 /* ----------------------------------------------------------------- blocked */
 
 enum {
-    SEGMENT_CHANNELS = 256,         /* channels per segment */
-    GROUP_COLUMNS = 384,            /* columns per group: a segment is 384 KiB */
+    SEGMENT_CHANNELS = 128,         /* channels per segment: a panel of it and a strip stay in the first-level cache */
+    GROUP_COLUMNS = 768,            /* columns per group: a segment is 384 KiB */
     PACK_CHANNELS = 16,             /* of channel-major weights per packing task */
     PACK_FLOATS = 12 << 20          /* packed weights of a group should stay below this */
 };
@@ -164,6 +164,24 @@ static size_t list_rows(const esi_product *p, size_t tap, size_t row, size_t n, 
     return count;
 }
 
+#if defined(__GNUC__)
+#  define PREFETCH(p) __builtin_prefetch(p)
+#else
+#  define PREFETCH(p) ((void)(p))
+#endif
+
+/* While a panel is computed, ask for a part of the rows that the next strip will copy: part i of as many as there are panels. */
+static void fetch_next(const blocked_job *j, const slot_view *v, size_t first, size_t listed, size_t c, size_t n, size_t part)
+{
+    size_t panels = j->padded / j->kernels->nr, rows = ESI_MIN(j->kernels->mr, listed - ESI_MIN(first, listed));
+    size_t from = part * rows / panels, to = (part + 1) * rows / panels;
+
+    for (size_t i = from; i < to; i++) {
+        const float *row = j->p->x + v->in_rows[first + i] * j->p->x_stride + c;
+        for (size_t k = 0; k < n; k += 16) PREFETCH(row + k);
+    }
+}
+
 /* acc += x * w for the listed rows and one segment of one tap. */
 static void add_segment(const blocked_job *j, const slot_view *v, size_t listed, size_t tap, size_t s)
 {
@@ -180,7 +198,10 @@ static void add_segment(const blocked_job *j, const slot_view *v, size_t listed,
             out[i] = v->acc + v->out_rows[g + i] * j->padded;
         }
         for (size_t i = count; i < m; i++) out[i] = v->acc + j->row_block * j->padded;
-        for (size_t col = 0; col < j->padded; col += nr) k->gemm_strip(m, n, v->strip, weights + col * n, nr, out, col);
+        for (size_t col = 0; col < j->padded; col += nr) {
+            fetch_next(j, v, g + mr, listed, c, n, col / nr);
+            k->gemm_strip(m, n, v->strip, weights + col * n, nr, out, col);
+        }
     }
 }
 
@@ -210,9 +231,20 @@ static void rows_task(void *arg, size_t task, int slot)
 /* Rows per task: enough that a segment is used many times, few enough that accumulators stay in cache and every thread has work. */
 static size_t choose_row_block(const blocked_job *j, size_t rows, size_t threads)
 {
-    size_t mr = j->kernels->mr, most = ESI_MIN(ESI_MAX((size_t)65536 / j->padded, (size_t)480), (size_t)2040);
+    size_t mr = j->kernels->mr, most = ESI_MIN(ESI_MAX((size_t)65536 / j->padded, (size_t)240), (size_t)2040);
     size_t blocks = align_up((rows + most - 1) / most, threads);
     return align_up(ESI_MAX((rows + blocks - 1) / blocks, mr), mr);
+}
+
+/* Columns per group: as many as the limits allow, in groups of about the same size. */
+static size_t choose_group(size_t cols, size_t k, uint64_t floats, size_t nr)
+{
+    size_t most = (size_t)ESI_MIN(floats, (uint64_t)PACK_FLOATS) / ESI_MAX(k, (size_t)1);
+    size_t groups;
+
+    most = ESI_MAX(ESI_MIN(most, (size_t)GROUP_COLUMNS) / nr * nr, nr);
+    groups = (cols + most - 1) / most;
+    return align_up((cols + groups - 1) / groups, nr);
 }
 
 static espalier_status blocked_product(espalier_context *ctx, const esi_product *p)
@@ -225,9 +257,7 @@ static espalier_status blocked_product(espalier_context *ctx, const esi_product 
     if (p->rows > UINT32_MAX || p->x_rows > UINT32_MAX) return esi_fail(ctx, ESPALIER_ERR_RESOURCE, "product: too many rows");
     job.segment = ESI_MAX(ESI_MIN(p->ci, (size_t)SEGMENT_CHANNELS), (size_t)1);
     job.segments = (p->ci + job.segment - 1) / job.segment;
-    group = (size_t)ESI_MIN(share, (uint64_t)PACK_FLOATS) / ESI_MAX(k, (size_t)1) / nr * nr;
-    group = ESI_MIN(ESI_MAX(ESI_MIN(group, (size_t)GROUP_COLUMNS), nr), align_up(p->cols, nr));
-    job.padded = group;
+    group = job.padded = choose_group(p->cols, k, share, nr);
     job.chunk = ESI_MAX(ESI_MIN((size_t)PACK_CHANNELS, 1024 / ESI_MAX(p->taps, (size_t)1)), (size_t)1);
     job.expanded = nr * ESI_MAX(job.segment, job.chunk * p->taps);
     job.row_block = choose_row_block(&job, p->rows, (size_t)esi_slots(ctx));
@@ -309,3 +339,5 @@ espalier_status esi_cpu_conv(espalier_context *ctx, esi_tensor y, esi_tensor x, 
     p.channel_step = layout == ESI_CONV_TAP_MAJOR ? 1 : p.taps;
     return st == ESPALIER_OK ? run(ctx, &p, e) : st;
 }
+
+_Static_assert((int)SEGMENT_CHANNELS <= ESI_STRIP, "a strip must hold a segment");
