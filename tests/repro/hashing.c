@@ -106,7 +106,7 @@ static void hash_asset(repro_hashes *h, const espalier_asset *asset)
 }
 
 espalier_status repro_run(espalier_context *ctx, repro_hashes *out, const espalier_model *model, const espalier_image *picture,
-                          espalier_pipeline_type type)
+                          espalier_pipeline_type type, int steps)
 {
     espalier_generate_params p = espalier_generate_params_default(model);
     listener l = {out, esi_stages(ctx)};
@@ -117,6 +117,7 @@ espalier_status repro_run(espalier_context *ctx, repro_hashes *out, const espali
     for (int i = 0; i < REPRO_ITEM_COUNT; i++) out->value[i] = UINT64_C(0xcbf29ce484222325);
     p.pipeline = type;
     p.force = 1;
+    if (steps > 0) p.structure.steps = p.shape.steps = p.texture.steps = steps;
     table.user = &l;
     table.image_condition = overhear_condition;
     table.sample = overhear_sample;

@@ -28,9 +28,10 @@ typedef struct repro_hashes {
     int64_t tokens, voxels, faces, resolution;
 } repro_hashes;
 
-/* A run with the model's own parameters. Soundness gates do not stop it; no voxels and no faces do. */
+/* A run with the model's own parameters; `steps` > 0 replaces all three numbers of sampler steps. Soundness gates do not stop it; no voxels
+ * and no faces do. */
 espalier_status repro_run(espalier_context *ctx, repro_hashes *out, const espalier_model *model, const espalier_image *picture,
-                          espalier_pipeline_type type);
+                          espalier_pipeline_type type, int steps);
 bool repro_equal(const repro_hashes *a, const repro_hashes *b);
 /* "512 tokens=.. voxels=.. ... condition=0123456789abcdef ..." without a newline. */
 void repro_print(const repro_hashes *h, espalier_pipeline_type type);

@@ -15,16 +15,18 @@ static const char usage[] =
     "usage: repro_hash [options] MODEL_DIR\n"
     "  --pipelines A,B       default: all four\n"
     "  --image FILE          default: a built-in picture\n"
-    "  --settings FILE       pipeline.json to use instead of the directory's (GGUF directories have none)\n"
+    "  --gguf DIR            take every network from this flat directory instead (it has no pipeline.json)\n"
     "  --cpu-level LEVEL     --threads N     --mem-budget BYTES\n"
+    "  --steps N             of all three samplers; default: the model's\n"
     "  --label TEXT          first word of each line\n"
     "  --list-levels         CPU levels that this build and machine can run\n"
     "  --version             number of the arithmetic\n";
 
 typedef struct options {
     espalier_runtime_options runtime;
-    const char *directory, *image, *settings, *label;
+    const char *directory, *image, *gguf, *label;
     uint64_t budget;
+    int steps;
     espalier_pipeline_type pipelines[4];
     int n_pipelines;
 } options;
@@ -68,10 +70,11 @@ static int list_levels(void)
 static int parse_options(options *o, int argc, char **argv)
 {
     static const struct option known[] = {{"pipelines", required_argument, NULL, 'p'},  {"image", required_argument, NULL, 'i'},
-                                          {"settings", required_argument, NULL, 's'},   {"cpu-level", required_argument, NULL, 'c'},
+                                          {"gguf", required_argument, NULL, 'g'},       {"cpu-level", required_argument, NULL, 'c'},
                                           {"threads", required_argument, NULL, 't'},    {"mem-budget", required_argument, NULL, 'm'},
-                                          {"label", required_argument, NULL, 'l'},      {"list-levels", no_argument, NULL, 'L'},
-                                          {"version", no_argument, NULL, 'v'},          {NULL, 0, NULL, 0}};
+                                          {"steps", required_argument, NULL, 'S'},      {"label", required_argument, NULL, 'l'},
+                                          {"list-levels", no_argument, NULL, 'L'},      {"version", no_argument, NULL, 'v'},
+                                          {NULL, 0, NULL, 0}};
     int option;
 
     while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
@@ -80,12 +83,13 @@ static int parse_options(options *o, int argc, char **argv)
             if (!parse_pipelines(o, optarg)) return fail("bad pipelines", optarg);
             break;
         case 'i': o->image = optarg; break;
-        case 's': o->settings = optarg; break;
+        case 'g': o->gguf = optarg; break;
         case 'c':
             if (espalier_cpu_level_parse(&o->runtime.cpu_level, optarg) != ESPALIER_OK) return fail("bad level", optarg);
             break;
         case 't': o->runtime.threads = (int32_t)strtol(optarg, NULL, 10); break;
         case 'm': o->budget = strtoull(optarg, NULL, 10); break;
+        case 'S': o->steps = (int)strtol(optarg, NULL, 10); break;
         case 'l': o->label = optarg; break;
         case 'L': return list_levels();
         case 'v': printf("arithmetic %d\n", ESPALIER_ARITHMETIC_VERSION); return 0;
@@ -100,13 +104,36 @@ static int parse_options(options *o, int argc, char **argv)
     return -1;
 }
 
-/* What the directory's pipeline.json would say, had it one. */
-static espalier_status replace_settings(espalier_context *ctx, espalier_model *model, const char *path)
+/* The files of a GGUF directory as overrides: role, path, ..., NULL. */
+static espalier_status gguf_overrides(espalier_context *ctx, esi_arena *arena, const char *list[2 * ESPALIER_ROLE_COUNT + 1], const char *dir)
 {
-    esi_json *json = NULL;
-    espalier_status st = esi_json_load(ctx, &json, path, ESPALIER_ERR_MODEL);
-    if (st == ESPALIER_OK) st = esi_settings_read(ctx, &model->settings, json, path);
-    esi_json_free(json);
+    static const char *const names[ESPALIER_ROLE_COUNT] = {"dinov3",    "ss_flow",      "ss_dec",        "shape_flow_512", "shape_flow_1024",
+                                                           "shape_dec", "tex_flow_512", "tex_flow_1024", "tex_dec"};
+    for (int i = 0; i < ESPALIER_ROLE_COUNT; i++) {
+        char *path = esi_format(ctx, "%s/%s.gguf", dir, names[i]);
+        if (!path) return ESPALIER_ERR_RESOURCE;
+        list[2 * i] = espalier_role_name((espalier_role)i);
+        list[2 * i + 1] = esi_arena_strdup(ctx, arena, path, strlen(path));
+        esi_free(ctx, path);
+        if (!list[2 * i + 1]) return ESPALIER_ERR_RESOURCE;
+    }
+    list[2 * ESPALIER_ROLE_COUNT] = NULL;
+    return ESPALIER_OK;
+}
+
+static espalier_status open_model(espalier_context *ctx, espalier_model **model, const options *o)
+{
+    espalier_model_options wanted = espalier_model_options_default();
+    const char *overrides[2 * ESPALIER_ROLE_COUNT + 1];
+    esi_arena arena = {0};
+    espalier_status st = ESPALIER_OK;
+
+    if (o->gguf) {
+        st = gguf_overrides(ctx, &arena, overrides, o->gguf);
+        wanted.overrides = overrides;
+    }
+    if (st == ESPALIER_OK) st = espalier_model_open(ctx, model, o->directory, &wanted);
+    esi_arena_free(ctx, &arena);
     return st;
 }
 
@@ -116,12 +143,11 @@ static espalier_status run(espalier_context *ctx, const options *o)
     espalier_image picture = {0};
     repro_hashes hashes;
 
-    espalier_status st = espalier_model_open(ctx, &model, o->directory, NULL);
-    if (st == ESPALIER_OK && o->settings) st = replace_settings(ctx, model, o->settings);
+    espalier_status st = open_model(ctx, &model, o);
     if (st == ESPALIER_OK) st = o->image ? espalier_image_load(ctx, &picture, o->image) : repro_picture(ctx, &picture);
     espalier_context_set_memory_budget(ctx, o->budget);
     for (int i = 0; st == ESPALIER_OK && i < o->n_pipelines; i++) {
-        st = repro_run(ctx, &hashes, model, &picture, o->pipelines[i]);
+        st = repro_run(ctx, &hashes, model, &picture, o->pipelines[i], o->steps);
         if (st != ESPALIER_OK) break;
         printf("%s ", o->label);
         repro_print(&hashes, o->pipelines[i]);

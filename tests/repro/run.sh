@@ -1,0 +1,223 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# run.sh BUILD GROUP: the same model files, picture and seed give the same bits, whatever computes them. Every line that repro_hash prints
+# must stand in expected.txt. Groups: models levels threads budget layouts tiny compiler aarch64; what cannot run here is said to be skipped
+# (exit 77 when that is the whole group). "update" writes expected.txt anew, with the plain C kernels: do that, and raise
+# ESPALIER_ARITHMETIC_VERSION, when results are meant to change.
+set -eu
+
+build=$(cd "$1" && pwd)
+group=$2
+here=$(cd "$(dirname "$0")" && pwd)
+top=$(cd "$here/../.." && pwd)
+expected=$here/expected.txt
+hash=$build/tests/repro_hash
+hf=$build/tests/micro-hf
+gguf=$build/tests/micro-gguf
+tiny=$top/models/tiny
+rocket=$tiny/examples/rocket_1.png
+scratch=$build/tests/repro-$group
+failures=0
+checks=0
+
+# ---- comparing
+
+# Which hash of a line differs first from the expected line of the same label and pipeline.
+first_difference() {
+    wanted=$(grep -F "$(echo "$1" | cut -d' ' -f1,2) " "$expected") || { echo "no such line in expected.txt"; return; }
+    for word in $1; do
+        case " $wanted " in *" $word "*) ;; *) echo "$word differs"; return ;; esac
+    done
+}
+
+# check WHAT COMMAND...: run it and look its lines up. Returns the command's status; a difference counts as a failure.
+check() {
+    checking=$1
+    shift
+    status=0
+    "$@" >"$scratch.out" 2>"$scratch.err" || status=$?
+    [ "$status" = 0 ] || return "$status"
+    [ -s "$scratch.out" ] || { echo "FAILED $checking: no output"; failures=$((failures + 1)); return 0; }
+    while read -r line; do
+        checks=$((checks + 1))
+        grep -Fxq -e "$line" "$expected" && continue
+        echo "FAILED $checking: $(echo "$line" | cut -d' ' -f1,2): $(first_difference "$line")"
+        failures=$((failures + 1))
+    done <"$scratch.out"
+    echo "$checking: $(wc -l <"$scratch.out") lines compared"
+}
+
+must() {
+    check "$@" && return 0
+    echo "FAILED $1: $(cat "$scratch.err")"
+    failures=$((failures + 1))
+}
+
+skip_group() {
+    echo "SKIPPED $group: $1"
+    exit 77
+}
+
+# ---- groups
+
+levels() {
+    "$hash" --list-levels >"$scratch.levels"
+    for level in generic generic-fma avx2 avx512 neon; do
+        if grep -qx "$level" "$scratch.levels"; then
+            must "micro, $level" "$hash" --label micro --cpu-level "$level" "$hf"
+        else
+            echo "SKIPPED $level: not on this machine"
+        fi
+    done
+}
+
+threads() {
+    for n in 1 2 5; do must "micro, $n threads" "$hash" --label micro --threads "$n" "$hf"; done
+}
+
+# peak_of ARGUMENTS...: bytes a run without a budget needs.
+peak_of() {
+    "$hash" "$@" 2>&1 >/dev/null | sed -n 's/^peak //p'
+}
+
+# From a budget no run will notice down to the smallest one that is still enough.
+budgets_of() {
+    what=$1
+    shift
+    peak=$(peak_of "$@")
+    must "$what, budget of 1 TiB" "$hash" --mem-budget 1099511627776 "$@"
+    must "$what, budget of its own peak, $peak" "$hash" --mem-budget "$peak" "$@"
+    smallest=$peak
+    for sixteenths in 15 14 13 12 11 10 9 8 7 6 5 4; do
+        bytes=$((peak * sixteenths / 16))
+        status=0
+        check "$what, budget of $bytes" "$hash" --mem-budget "$bytes" "$@" || status=$?
+        [ "$status" = 0 ] || break
+        smallest=$bytes
+    done
+    if [ "$status" != 0 ] && [ "$status" != 5 ]; then
+        echo "FAILED $what, budget of $bytes: exit status $status, expected 5: $(cat "$scratch.err")"
+        failures=$((failures + 1))
+    fi
+    echo "$what: smallest budget $smallest of $peak"
+}
+
+budget() {
+    for pipeline in 512 1024 1024_cascade 1536_cascade; do budgets_of "micro $pipeline" --label micro --pipelines "$pipeline" "$hf"; done
+    # Whole runs have few places that can do with less; network by network there are many.
+    for run in "$hf 1024_cascade" "$hf 1536_cascade" "$tiny 512"; do
+        # shellcheck disable=SC2086
+        "$build/tests/repro_squeeze" $run || failures=$((failures + 1))
+        checks=$((checks + 1))
+    done
+}
+
+layouts() {
+    must "micro, GGUF files" "$hash" --label micro --gguf "$gguf" "$hf"
+}
+
+tiny() {
+    [ -f "$rocket" ] || { echo "FAILED: $rocket is missing"; exit 1; }
+    "$hash" --list-levels >"$scratch.levels"
+    for level in avx2 avx512 neon; do
+        grep -qx "$level" "$scratch.levels" || { echo "SKIPPED $level: not on this machine"; continue; }
+        must "tiny, $level" "$hash" --label tiny --pipelines 512 --image "$rocket" --cpu-level "$level" "$tiny"
+    done
+    for level in generic generic-fma; do
+        grep -qx "$level" "$scratch.levels" || { echo "SKIPPED $level: not on this machine"; continue; }
+        must "tiny with one step, $level" "$hash" --label tiny-1-step --steps 1 --pipelines 512 --image "$rocket" --cpu-level "$level" "$tiny"
+    done
+    budgets_of "tiny with one step" --label tiny-1-step --steps 1 --pipelines 512 --image "$rocket" "$tiny"
+}
+
+# build_other DIRECTORY CMAKE_ARGUMENTS...: repro_hash and espalier-make-model once more, without image codecs and unit tests.
+build_other() {
+    other=$1
+    shift
+    mkdir -p "$other"
+    { cmake -S "$top" -B "$other" -G Ninja -DESPALIER_IMAGES=OFF -DESPALIER_UNIT_TESTS=OFF "$@" &&
+        cmake --build "$other" --target repro_hash espalier-make-model; } >"$other.log" 2>&1 && return 0
+    tail -30 "$other.log"
+    echo "FAILED: $other did not build"
+    exit 1
+}
+
+# compare_models COMMAND...: does this espalier-make-model write the same bytes?
+compare_models() {
+    rm -rf "$scratch-hf" "$scratch-gguf"
+    "$@" --preset micro "$scratch-hf" >/dev/null
+    "$@" --preset micro --layout gguf "$scratch-gguf" >/dev/null
+    diff -r "$hf" "$scratch-hf" && diff -r "$gguf" "$scratch-gguf" || { echo "FAILED: the model files differ"; failures=$((failures + 1)); }
+    rm -rf "$scratch-hf" "$scratch-gguf"
+}
+
+# The compiler that did not build this: clang beside gcc, gcc beside clang.
+compiler() {
+    mine=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
+    case $("$mine" --version) in *clang*) theirs=gcc ;; *) theirs=clang ;; esac
+    command -v "$theirs" >/dev/null || skip_group "$theirs is not installed"
+    build_other "$build/tests/other-compiler" -DCMAKE_C_COMPILER="$theirs"
+    compare_models "$build/tests/other-compiler/espalier-make-model"
+    "$hash" --list-levels >"$scratch.levels"
+    while read -r level; do
+        must "micro, $level, $theirs" "$build/tests/other-compiler/tests/repro_hash" --label micro --cpu-level "$level" "$hf"
+    done <"$scratch.levels"
+}
+
+aarch64() {
+    command -v aarch64-linux-gnu-gcc >/dev/null || skip_group "gcc-aarch64-linux-gnu is not installed"
+    command -v qemu-aarch64 >/dev/null || skip_group "qemu-user is not installed"
+    PKG_CONFIG_LIBDIR=/usr/lib/aarch64-linux-gnu/pkgconfig
+    export PKG_CONFIG_LIBDIR
+    pkg-config --exists jansson || skip_group "libjansson-dev:arm64 is not installed"
+    build_other "$build/tests/aarch64" --toolchain "$top/cmake/aarch64.cmake"
+    compare_models qemu-aarch64 "$build/tests/aarch64/espalier-make-model"
+    must "micro, neon, emulated" qemu-aarch64 "$build/tests/aarch64/tests/repro_hash" --label micro --cpu-level neon "$hf"
+    must "micro 512, generic, emulated" qemu-aarch64 "$build/tests/aarch64/tests/repro_hash" --label micro --cpu-level generic \
+        --pipelines 512 "$hf"
+}
+
+models() {
+    rm -rf "$hf" "$gguf"
+    "$build/espalier-make-model" --preset micro "$hf"
+    "$build/espalier-make-model" --preset micro --layout gguf "$gguf"
+    compare_models "$build/espalier-make-model"
+    for wrong in "" "--preset huge d" "--preset micro" "--preset micro a b" "--preset micro --layout zip d" "--preset micro --seed -1 d" \
+        "--preset micro --seed 1x d" "--preset micro --seed 18446744073709551616 d" "--preset micro --roles vae d" \
+        "--preset micro --roles ss_flow, d" "--preset micro --pipelines 2048 d" "--preset" "--frob d"; do
+        status=0
+        # shellcheck disable=SC2086
+        (cd "$build/tests" && "$build/espalier-make-model" $wrong) >/dev/null 2>&1 || status=$?
+        [ "$status" = 2 ] || { echo "FAILED: espalier-make-model $wrong: exit status $status, expected 2"; failures=$((failures + 1)); }
+        checks=$((checks + 1))
+    done
+    status=0
+    "$build/espalier-make-model" --preset micro /dev/null/models >/dev/null 2>&1 || status=$?
+    [ "$status" = 7 ] || { echo "FAILED: a directory that cannot be: exit status $status, expected 7"; failures=$((failures + 1)); }
+}
+
+update() {
+    {
+        "$hash" --version
+        "$hash" --label micro --cpu-level generic "$hf"
+        "$hash" --label tiny-1-step --steps 1 --pipelines 512 --image "$rocket" --cpu-level generic "$tiny"
+        "$hash" --label tiny --pipelines 512 --image "$rocket" --cpu-level generic "$tiny"
+    } >"$scratch.new"
+    mv "$scratch.new" "$expected"
+    cat "$expected"
+}
+
+case $group in
+models | update) ;;
+levels | threads | budget | layouts | tiny | compiler | aarch64)
+    [ "$("$hash" --version)" = "$(head -n 1 "$expected")" ] || {
+        echo "FAILED: this is $("$hash" --version), expected.txt is of $(head -n 1 "$expected"); see run.sh update"
+        exit 1
+    }
+    ;;
+*) echo "usage: run.sh BUILD models|levels|threads|budget|layouts|tiny|compiler|aarch64|update" >&2; exit 2 ;;
+esac
+"$group"
+rm -f "$scratch.out" "$scratch.err" "$scratch.levels"
+[ "$failures" = 0 ] || { echo "$failures of $checks checks FAILED"; exit 1; }
+echo "$checks checks passed"
