@@ -36,8 +36,9 @@ espalier_status esi_cpu_attention(espalier_context *ctx, esi_tensor y, esi_tenso
     job.dim = (size_t)q.cols / job.heads;
     /* A multiple of a cache line per slot keeps every slot's scratch aligned. */
     t.scratch_floats = (t.kernels->attention_scratch(&job) + 15) / 16 * 16;
-    t.q_block = t.kernels->q_block;
-    t.q_blocks = (job.nq + t.q_block - 1) / t.q_block;
+    t.q_blocks = (job.nq + t.kernels->q_block - 1) / t.kernels->q_block;
+    t.q_block = (job.nq + t.q_blocks - 1) / t.q_blocks; /* blocks of about the same size, of whole tiles */
+    t.q_block = (t.q_block + t.kernels->q_multiple - 1) / t.kernels->q_multiple * t.kernels->q_multiple;
     t.scratch = esi_alloc(ctx, (size_t)esi_slots(ctx), t.scratch_floats * sizeof(float), "attention tiles");
     if (!t.scratch) return ctx->error_status;
     st = esi_parallel(ctx, t.q_blocks * job.heads * job.windows, attention_task, &t);

@@ -5,22 +5,27 @@
  * kernel wants its left operand. Running softmax over key tiles: M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax",
  * 2018; tiling as in T. Dao et al., "FlashAttention", 2022.
  *
- * Scratch, in floats; Q = queries of the block padded to X_NR, D = head size padded to X_NR:
- *   qt [Q / X_NR][dim][X_NR]   kt [dim][64]   vt [64][D]   st [64][Q]   bt [64][Q]   o [Q][D]   m, l, c, region [Q]
+ * Scratch, in floats; Q = queries of the block padded to X_NR, D = head size padded to X_NR, S = Q made an odd number of cache lines, so
+ * that the lines of a column do not share cache sets:
+ *   qt [Q / X_NR][dim][X_NR]   kt [dim][64 of 80]   vt [D / X_NR][64][X_NR]   st [64][S]   bt [64][S]   o [Q][D]   m, l, c, region [Q]
  */
-#define X_Q_BLOCK 192
+#define X_KEY_STRIDE (ESI_KEY_TILE + 16)
+#define X_Q_BLOCK 480
 
 typedef struct VM(attention_tiles) {
     float *qt, *kt, *vt, *st, *bt, *o, *m, *l, *c, *region;
-    size_t queries, q_padded, d_padded;
+    size_t queries, q_padded, d_padded, s_stride;
 } VM(attention_tiles);
 
 static size_t VM(padded)(size_t n) { return (n + X_NR - 1) / X_NR * X_NR; }
 
+static size_t VM(odd_lines)(size_t n) { return (n + 15) / 16 * 16 | 16; }
+
 static size_t VM(attention_scratch)(const esi_attention_job *job)
 {
     size_t q = VM(padded)(ESI_MIN(job->nq, (size_t)X_Q_BLOCK)), d = VM(padded)(job->dim);
-    return q * job->dim + ESI_KEY_TILE * (job->dim + d + 2 * q) + q * d + 4 * q + 16;
+    size_t scores = ESI_KEY_TILE * VM(odd_lines)(q) * (job->bias ? 2 : 1);
+    return q * job->dim + X_KEY_STRIDE * job->dim + ESI_KEY_TILE * d + scores + q * d + 4 * q + 16;
 }
 
 static VM(attention_tiles) VM(attention_layout)(const esi_attention_job *job, size_t queries, float *scratch)
@@ -31,6 +36,7 @@ static VM(attention_tiles) VM(attention_layout)(const esi_attention_job *job, si
     t.queries = queries;
     t.q_padded = q;
     t.d_padded = d;
+    t.s_stride = VM(odd_lines)(q);
     t.o = scratch;
     t.m = t.o + q * d;
     t.l = t.m + q;
@@ -38,8 +44,8 @@ static VM(attention_tiles) VM(attention_layout)(const esi_attention_job *job, si
     t.region = t.c + q;
     t.vt = t.region + q;
     t.st = t.vt + ESI_KEY_TILE * d;
-    t.bt = t.st + ESI_KEY_TILE * q;
-    t.qt = t.bt + ESI_KEY_TILE * q;
+    t.bt = t.st + ESI_KEY_TILE * t.s_stride;
+    t.qt = t.bt + (job->bias ? ESI_KEY_TILE * t.s_stride : 0);
     t.kt = t.qt + q * job->dim; /* last: a transposition may spill a vector beyond its end */
     return t;
 }
@@ -52,6 +58,14 @@ static void VM(transpose_matrix)(float *out, size_t ld, const float *x, size_t s
     VM(transpose_rows)(out, ld, pointers, rows, padded, cols);
 }
 
+/* vt[d / X_NR][i][d % X_NR] = v[i][d]; columns from dim on stay zero. */
+static void VM(pack_values)(const VM(attention_tiles) *t, const float *v, size_t stride, size_t n, size_t dim)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t d = 0; d < dim; d += V_LANES)
+            V_STORE(t->vt + (d / X_NR * ESI_KEY_TILE + i) * X_NR + d % X_NR, VM(load)(v + i * stride + d, dim - d));
+}
+
 /* Scores of n keys: st[j][i] = q_i . k_j. */
 static void VM(scores)(const VM(attention_tiles) *t, size_t dim, size_t n)
 {
@@ -60,8 +74,8 @@ static void VM(scores)(const VM(attention_tiles) *t, size_t dim, size_t n)
     for (size_t p = 0; p < t->q_padded; p += X_NR)
         for (size_t j = 0; j < n; j += X_MR) {
             size_t m = ESI_MIN((size_t)X_MR, (n - j + X_M_STEP - 1) / X_M_STEP * X_M_STEP);
-            for (size_t i = 0; i < m; i++) rows[i] = t->st + (j + i) * t->q_padded;
-            VM(gemm)(m, dim, t->kt + j, ESI_KEY_TILE, t->qt + p * dim, X_NR, rows, p, true);
+            for (size_t i = 0; i < m; i++) rows[i] = t->st + (j + i) * t->s_stride;
+            VM(gemm)(m, dim, t->kt + j, X_KEY_STRIDE, t->qt + p * dim, X_NR, rows, p, true);
         }
 }
 
@@ -76,7 +90,7 @@ static inline VF VM(if_visible)(const float *q_region, int32_t key_region, VF v,
 static void VM(softmax_step)(const VM(attention_tiles) *t, const esi_attention_job *job, const int32_t *region, size_t q, size_t n)
 {
     float *st = t->st + q;
-    size_t ld = t->q_padded;
+    size_t ld = t->s_stride;
     VF scale = V_SET1(job->scale), old = V_LOAD(t->m + q), m = old, c, lane[16];
 
     for (size_t j = 0; j < n; j++) {
@@ -115,7 +129,8 @@ static void VM(add_values)(const VM(attention_tiles) *t, size_t n)
             if (c == 1.0f) continue;
             for (size_t d = 0; d < t->d_padded; d += V_LANES) V_STORE(o + d, V_STORE_RULE(V_MUL(V_LOAD(o + d), V_SET1(c))));
         }
-        for (size_t d = 0; d < t->d_padded; d += X_NR) VM(gemm)(m, n, t->st + q, t->q_padded, t->vt + d, t->d_padded, rows, d, false);
+        for (size_t d = 0; d < t->d_padded; d += X_NR) 
+            VM(gemm)(m, n, t->st + q, t->s_stride, t->vt + d * ESI_KEY_TILE, X_NR, rows, d, false);
     }
 }
 
@@ -141,12 +156,12 @@ static void VM(attention)(const esi_attention_job *job, size_t window, size_t he
         size_t n = ESI_MIN((size_t)ESI_KEY_TILE, job->nk - j);
         const int32_t *region = job->region ? job->region + (window * job->nk + j) * job->region_stride : NULL;
 
-        VM(transpose_matrix)(t.kt, ESI_KEY_TILE, k + j * job->k_stride, job->k_stride, n, ESI_KEY_TILE, dim);
-        for (size_t i = 0; i < n; i++) memcpy(t.vt + i * t.d_padded, v + (j + i) * job->v_stride, dim * sizeof *v);
+        VM(transpose_matrix)(t.kt, X_KEY_STRIDE, k + j * job->k_stride, job->k_stride, n, ESI_KEY_TILE, dim);
+        VM(pack_values)(&t, v + j * job->v_stride, job->v_stride, n, dim);
         for (size_t i = 0; job->bias && i < t.q_padded; i += X_NR) {
             size_t rows = ESI_MIN((size_t)X_NR, t.queries - i);
             const float *bias = job->bias + (head * job->nq + q0 + i) * job->bias_stride + j;
-            VM(transpose_matrix)(t.bt + i, t.q_padded, bias, job->bias_stride, rows, X_NR, n);
+            VM(transpose_matrix)(t.bt + i, t.s_stride, bias, job->bias_stride, rows, X_NR, n);
         }
         VM(scores)(&t, dim, n);
         for (size_t i = 0; i < t.q_padded; i += V_LANES) VM(softmax_step)(&t, job, region, i, n);

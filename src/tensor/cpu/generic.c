@@ -316,6 +316,7 @@ const esi_kernels esi_kernels_generic = {
 #endif
     .product = product,
     .q_block = 16,
+    .q_multiple = 1,
     .attention_scratch = attention_scratch,
     .attention = attention,
     .expand = expand,

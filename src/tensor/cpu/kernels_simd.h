@@ -12,6 +12,7 @@
  * generic.c defines what each function computes.
  */
 #define X_NR (X_NV * V_LANES)
+_Static_assert(3 * X_NR % X_MR == 0, "queries are padded to whole tiles");
 
 static inline VF VM(load)(const float *p, size_t n) { return n >= V_LANES ? V_LOAD(p) : V_LOAD_N(p, n); }
 
@@ -357,6 +358,7 @@ const esi_kernels X_NAME = {
     .gemm_strip = VM(gemm_strip),
     .transpose = VM(transpose_rows),
     .q_block = X_Q_BLOCK,
+    .q_multiple = 3 * X_NR, /* of both X_MR and X_NR */
     .attention_scratch = VM(attention_scratch),
     .attention = VM(attention),
     .expand = VM(expand),
