@@ -71,7 +71,8 @@ esi_tensor esi_reshape(esi_tensor t, int64_t rows, int64_t cols);
 
 /* ------------------------------------------------- host <-> backend copies */
 
-/* Dense host rows, t's dtype (weights: read gives F32, expanded exactly and then by the store rule). They wait for pending work. */
+/* Dense host rows, t's dtype (weights: read gives F32, expanded exactly and then by the store rule). F32 values that are written go
+ * through the store rule, as if an op had stored them. Both wait for pending work. */
 espalier_status esi_tensor_write(espalier_context *ctx, esi_tensor t, const void *data);
 espalier_status esi_tensor_read(espalier_context *ctx, esi_tensor t, void *data);
 /* Wait for all enqueued work; reports a lost device. */
