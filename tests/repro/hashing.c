@@ -9,8 +9,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static const char *const item_names[REPRO_ITEM_COUNT] = {"condition", "structure",   "occupancy",    "cells",    "shape",   "texture",
-                                                         "subdivision", "intersection", "vertices", "faces", "material"};
+static const char *const item_names[REPRO_ITEM_COUNT] = {"condition",   "structure",    "occupancy", "cells", "shape",   "texture",
+                                                         "subdivision", "intersection", "vertices",  "faces", "material"};
 
 static void hash_bytes(repro_hashes *h, repro_item item, const void *bytes, size_t size)
 {
@@ -45,14 +45,18 @@ static espalier_status overhear_condition(void *user, espalier_context *ctx, con
     return st;
 }
 
-static espalier_status overhear_sample(void *user, espalier_context *ctx, const espalier_model *model, const esi_sample_call *call, float *x)
+static espalier_status overhear_sample(void *user, espalier_context *ctx, const espalier_model *model, const esi_sample_call *call,
+                                       float *x)
 {
     listener *l = user;
     bool structure = strcmp(call->stage, "structure") == 0, shape = strcmp(call->stage, "shape") == 0;
     espalier_status st = l->real->sample(l->real->user, ctx, model, call, x);
     if (st != ESPALIER_OK) return st;
-    hash_rows(l->hashes, structure ? REPRO_STRUCTURE : shape ? REPRO_SHAPE : REPRO_TEXTURE, x, call->rows,
-              (size_t)call->channels * sizeof(float));
+    hash_rows(l->hashes,
+              structure ? REPRO_STRUCTURE
+              : shape   ? REPRO_SHAPE
+                        : REPRO_TEXTURE,
+              x, call->rows, (size_t)call->channels * sizeof(float));
     if (call->coords) hash_rows(l->hashes, REPRO_CELLS, call->coords, call->rows, 4 * sizeof(int32_t));
     return ESPALIER_OK;
 }

@@ -9,17 +9,17 @@
 #include "pipeline/stages.h"
 
 typedef enum repro_item {
-    REPRO_CONDITION,                 /* image tokens, both views */
-    REPRO_STRUCTURE,                 /* dense latent */
-    REPRO_OCCUPANCY,                 /* its logits */
-    REPRO_CELLS,                     /* cells of every latent, and of the cascade's upsampling */
-    REPRO_SHAPE,                     /* normalised latents, both passes of a cascade */
+    REPRO_CONDITION, /* image tokens, both views */
+    REPRO_STRUCTURE, /* dense latent */
+    REPRO_OCCUPANCY, /* its logits */
+    REPRO_CELLS,     /* cells of every latent, and of the cascade's upsampling */
+    REPRO_SHAPE,     /* normalised latents, both passes of a cascade */
     REPRO_TEXTURE,
-    REPRO_SUBDIVISION,               /* logits of every level, with their rows */
-    REPRO_INTERSECTION,              /* logits */
+    REPRO_SUBDIVISION,  /* logits of every level, with their rows */
+    REPRO_INTERSECTION, /* logits */
     REPRO_VERTICES,
     REPRO_FACES,
-    REPRO_MATERIAL,                  /* PBR volume */
+    REPRO_MATERIAL, /* PBR volume */
     REPRO_ITEM_COUNT
 } repro_item;
 

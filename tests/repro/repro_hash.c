@@ -11,16 +11,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char usage[] =
-    "usage: repro_hash [options] MODEL_DIR\n"
-    "  --pipelines A,B       default: all four\n"
-    "  --image FILE          default: a built-in picture\n"
-    "  --gguf DIR            take every network from this flat directory instead (it has no pipeline.json)\n"
-    "  --cpu-level LEVEL     --threads N     --mem-budget BYTES\n"
-    "  --steps N             of all three samplers; default: the model's\n"
-    "  --label TEXT          first word of each line\n"
-    "  --list-levels         CPU levels that this build and machine can run\n"
-    "  --version             number of the arithmetic\n";
+static const char usage[] = "usage: repro_hash [options] MODEL_DIR\n"
+                            "  --pipelines A,B       default: all four\n"
+                            "  --image FILE          default: a built-in picture\n"
+                            "  --gguf DIR            take every network from this flat directory instead (it has no pipeline.json)\n"
+                            "  --cpu-level LEVEL     --threads N     --mem-budget BYTES\n"
+                            "  --steps N             of all three samplers; default: the model's\n"
+                            "  --label TEXT          first word of each line\n"
+                            "  --list-levels         CPU levels that this build and machine can run\n"
+                            "  --version             number of the arithmetic\n";
 
 typedef struct options {
     espalier_runtime_options runtime;
@@ -69,11 +68,16 @@ static int list_levels(void)
 /* Exit status, or -1 to go on. */
 static int parse_options(options *o, int argc, char **argv)
 {
-    static const struct option known[] = {{"pipelines", required_argument, NULL, 'p'},  {"image", required_argument, NULL, 'i'},
-                                          {"gguf", required_argument, NULL, 'g'},       {"cpu-level", required_argument, NULL, 'c'},
-                                          {"threads", required_argument, NULL, 't'},    {"mem-budget", required_argument, NULL, 'm'},
-                                          {"steps", required_argument, NULL, 'S'},      {"label", required_argument, NULL, 'l'},
-                                          {"list-levels", no_argument, NULL, 'L'},      {"version", no_argument, NULL, 'v'},
+    static const struct option known[] = {{"pipelines", required_argument, NULL, 'p'},
+                                          {"image", required_argument, NULL, 'i'},
+                                          {"gguf", required_argument, NULL, 'g'},
+                                          {"cpu-level", required_argument, NULL, 'c'},
+                                          {"threads", required_argument, NULL, 't'},
+                                          {"mem-budget", required_argument, NULL, 'm'},
+                                          {"steps", required_argument, NULL, 'S'},
+                                          {"label", required_argument, NULL, 'l'},
+                                          {"list-levels", no_argument, NULL, 'L'},
+                                          {"version", no_argument, NULL, 'v'},
                                           {NULL, 0, NULL, 0}};
     int option;
 
@@ -82,18 +86,35 @@ static int parse_options(options *o, int argc, char **argv)
         case 'p':
             if (!parse_pipelines(o, optarg)) return fail("bad pipelines", optarg);
             break;
-        case 'i': o->image = optarg; break;
-        case 'g': o->gguf = optarg; break;
+        case 'i':
+            o->image = optarg;
+            break;
+        case 'g':
+            o->gguf = optarg;
+            break;
         case 'c':
             if (espalier_cpu_level_parse(&o->runtime.cpu_level, optarg) != ESPALIER_OK) return fail("bad level", optarg);
             break;
-        case 't': o->runtime.threads = (int32_t)strtol(optarg, NULL, 10); break;
-        case 'm': o->budget = strtoull(optarg, NULL, 10); break;
-        case 'S': o->steps = (int)strtol(optarg, NULL, 10); break;
-        case 'l': o->label = optarg; break;
-        case 'L': return list_levels();
-        case 'v': printf("arithmetic %d\n", ESPALIER_ARITHMETIC_VERSION); return 0;
-        default: fputs(usage, stderr); return ESPALIER_ERR_ARG;
+        case 't':
+            o->runtime.threads = (int32_t)strtol(optarg, NULL, 10);
+            break;
+        case 'm':
+            o->budget = strtoull(optarg, NULL, 10);
+            break;
+        case 'S':
+            o->steps = (int)strtol(optarg, NULL, 10);
+            break;
+        case 'l':
+            o->label = optarg;
+            break;
+        case 'L':
+            return list_levels();
+        case 'v':
+            printf("arithmetic %d\n", ESPALIER_ARITHMETIC_VERSION);
+            return 0;
+        default:
+            fputs(usage, stderr);
+            return ESPALIER_ERR_ARG;
         }
     }
     if (argc - optind != 1) {
@@ -105,10 +126,11 @@ static int parse_options(options *o, int argc, char **argv)
 }
 
 /* The files of a GGUF directory as overrides: role, path, ..., NULL. */
-static espalier_status gguf_overrides(espalier_context *ctx, esi_arena *arena, const char *list[2 * ESPALIER_ROLE_COUNT + 1], const char *dir)
+static espalier_status gguf_overrides(espalier_context *ctx, esi_arena *arena, const char *list[2 * ESPALIER_ROLE_COUNT + 1],
+                                      const char *dir)
 {
-    static const char *const names[ESPALIER_ROLE_COUNT] = {"dinov3",    "ss_flow",      "ss_dec",        "shape_flow_512", "shape_flow_1024",
-                                                           "shape_dec", "tex_flow_512", "tex_flow_1024", "tex_dec"};
+    static const char *const names[ESPALIER_ROLE_COUNT] = {
+        "dinov3", "ss_flow", "ss_dec", "shape_flow_512", "shape_flow_1024", "shape_dec", "tex_flow_512", "tex_flow_1024", "tex_dec"};
     for (int i = 0; i < ESPALIER_ROLE_COUNT; i++) {
         char *path = esi_format(ctx, "%s/%s.gguf", dir, names[i]);
         if (!path) return ESPALIER_ERR_RESOURCE;
@@ -160,10 +182,11 @@ static espalier_status run(espalier_context *ctx, const options *o)
 
 int main(int argc, char **argv)
 {
-    options o = {.runtime = espalier_runtime_options_default(),
-                 .label = "model",
-                 .pipelines = {ESPALIER_PIPELINE_512, ESPALIER_PIPELINE_1024, ESPALIER_PIPELINE_1024_CASCADE, ESPALIER_PIPELINE_1536_CASCADE},
-                 .n_pipelines = 4};
+    options o = {
+        .runtime = espalier_runtime_options_default(),
+        .label = "model",
+        .pipelines = {ESPALIER_PIPELINE_512, ESPALIER_PIPELINE_1024, ESPALIER_PIPELINE_1024_CASCADE, ESPALIER_PIPELINE_1536_CASCADE},
+        .n_pipelines = 4};
     espalier_runtime *runtime = NULL;
     espalier_context *ctx = NULL;
 

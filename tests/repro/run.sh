@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # run.sh BUILD GROUP: the same model files, picture and seed give the same bits, whatever computes them. Every line that repro_hash prints
-# must stand in expected.txt. Groups: models levels threads budget layouts tiny compiler aarch64; what cannot run here is said to be skipped
-# (exit 77 when that is the whole group). "update" writes expected.txt anew, with the plain C kernels: do that, and raise
+# must stand in expected.txt. Groups: models levels threads budget layouts tiny compiler aarch64, and aarch64_kernels, which compares the NEON
+# kernels with the plain ones under the emulator; what cannot run here is said to be skipped (exit 77 when that is the whole group). "update" writes expected.txt anew, with the plain C kernels: do that, and raise
 # ESPALIER_ARITHMETIC_VERSION, when results are meant to change.
 set -eu
 
@@ -102,14 +102,16 @@ budgets_of() {
     echo "$what: smallest budget $smallest of $peak"
 }
 
+squeeze() {
+    "$build/tests/repro_squeeze" "$1" "$2" || failures=$((failures + 1))
+    checks=$((checks + 1))
+}
+
 budget() {
     for pipeline in 512 1024 1024_cascade 1536_cascade; do budgets_of "micro $pipeline" --label micro --pipelines "$pipeline" "$hf"; done
     # Whole runs have few places that can do with less; network by network there are many.
-    for run in "$hf 1024_cascade" "$hf 1536_cascade" "$tiny 512"; do
-        # shellcheck disable=SC2086
-        "$build/tests/repro_squeeze" $run || failures=$((failures + 1))
-        checks=$((checks + 1))
-    done
+    for pipeline in 1024_cascade 1536_cascade; do squeeze "$hf" "$pipeline"; done
+    squeeze "$tiny" 512
 }
 
 layouts() {
@@ -130,13 +132,15 @@ tiny() {
     budgets_of "tiny with one step" --label tiny-1-step --steps 1 --pipelines 512 --image "$rocket" "$tiny"
 }
 
-# build_other DIRECTORY CMAKE_ARGUMENTS...: repro_hash and espalier-make-model once more, without image codecs and unit tests.
+# build_other DIRECTORY TARGETS CMAKE_ARGUMENTS...: once more, without image codecs and unit tests.
 build_other() {
     other=$1
-    shift
+    targets=$2
+    shift 2
     mkdir -p "$other"
+    # shellcheck disable=SC2086
     { cmake -S "$top" -B "$other" -G Ninja -DESPALIER_IMAGES=OFF -DESPALIER_UNIT_TESTS=OFF "$@" &&
-        cmake --build "$other" --target repro_hash espalier-make-model; } >"$other.log" 2>&1 && return 0
+        cmake --build "$other" --target $targets; } >"$other.log" 2>&1 && return 0
     tail -30 "$other.log"
     echo "FAILED: $other did not build"
     exit 1
@@ -156,7 +160,7 @@ compiler() {
     mine=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
     case $("$mine" --version) in *clang*) theirs=gcc ;; *) theirs=clang ;; esac
     command -v "$theirs" >/dev/null || skip_group "$theirs is not installed"
-    build_other "$build/tests/other-compiler" -DCMAKE_C_COMPILER="$theirs"
+    build_other "$build/tests/other-compiler" "repro_hash espalier-make-model" -DCMAKE_C_COMPILER="$theirs"
     compare_models "$build/tests/other-compiler/espalier-make-model"
     "$hash" --list-levels >"$scratch.levels"
     while read -r level; do
@@ -164,17 +168,27 @@ compiler() {
     done <"$scratch.levels"
 }
 
-aarch64() {
+build_aarch64() {
     command -v aarch64-linux-gnu-gcc >/dev/null || skip_group "gcc-aarch64-linux-gnu is not installed"
     command -v qemu-aarch64 >/dev/null || skip_group "qemu-user is not installed"
     PKG_CONFIG_LIBDIR=/usr/lib/aarch64-linux-gnu/pkgconfig
     export PKG_CONFIG_LIBDIR
     pkg-config --exists jansson || skip_group "libjansson-dev:arm64 is not installed"
-    build_other "$build/tests/aarch64" --toolchain "$top/cmake/aarch64.cmake"
+    build_other "$build/tests/aarch64" "repro_hash espalier-make-model check_kernels" --toolchain "$top/cmake/aarch64.cmake"
+}
+
+aarch64() {
+    build_aarch64
     compare_models qemu-aarch64 "$build/tests/aarch64/espalier-make-model"
     must "micro, neon, emulated" qemu-aarch64 "$build/tests/aarch64/tests/repro_hash" --label micro --cpu-level neon "$hf"
     must "micro 512, generic, emulated" qemu-aarch64 "$build/tests/aarch64/tests/repro_hash" --label micro --cpu-level generic \
         --pipelines 512 "$hf"
+}
+
+aarch64_kernels() {
+    build_aarch64
+    checks=$((checks + 1))
+    qemu-aarch64 "$build/tests/aarch64/tests/check_kernels" --cpu-level neon || failures=$((failures + 1))
 }
 
 models() {
@@ -209,13 +223,13 @@ update() {
 
 case $group in
 models | update) ;;
-levels | threads | budget | layouts | tiny | compiler | aarch64)
+levels | threads | budget | layouts | tiny | compiler | aarch64 | aarch64_kernels)
     [ "$("$hash" --version)" = "$(head -n 1 "$expected")" ] || {
         echo "FAILED: this is $("$hash" --version), expected.txt is of $(head -n 1 "$expected"); see run.sh update"
         exit 1
     }
     ;;
-*) echo "usage: run.sh BUILD models|levels|threads|budget|layouts|tiny|compiler|aarch64|update" >&2; exit 2 ;;
+*) echo "usage: run.sh BUILD models|levels|threads|budget|layouts|tiny|compiler|aarch64|aarch64_kernels|update" >&2; exit 2 ;;
 esac
 "$group"
 rm -f "$scratch.out" "$scratch.err" "$scratch.levels"

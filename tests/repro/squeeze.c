@@ -12,7 +12,7 @@
 
 typedef struct squeezer {
     const esi_stage_table *real;
-    int calls, squeezed, differences;    /* squeezed: runs under a budget below the call's own peak */
+    int calls, squeezed, differences; /* squeezed: runs under a budget below the call's own peak */
 } squeezer;
 
 /* One network call. `run` computes the output anew and appends it to `bytes`. */
@@ -22,11 +22,11 @@ typedef struct network_call {
     const espalier_image *picture;
     int side;
     const esi_sample_call *sample;
-    const float *input;                  /* latent, noise or features */
+    const float *input; /* latent, noise or features */
     int64_t R;
     const esi_coords *coords;
     bool texture;
-    esi_lineage *guides;                 /* of a texture decoder */
+    esi_lineage *guides; /* of a texture decoder */
     esi_text bytes;
 } network_call;
 typedef espalier_status (*call_fn)(network_call *c, espalier_context *ctx);
@@ -41,14 +41,14 @@ static void squeeze(squeezer *s, espalier_context *ctx, network_call *c, call_fn
 
     esi_memory_reset_high_water(ctx);
     c->s = s;
-    if (run(c, ctx) != ESPALIER_OK) return;                   /* the run itself will fail in the same way */
+    if (run(c, ctx) != ESPALIER_OK) return; /* the run itself will fail in the same way */
     peak = smallest = esi_memory_high_water(ctx) - before;
     first = c->bytes;
     c->bytes = (esi_text){0};
     s->calls++;
     for (uint64_t part = 16; part > 0 && st == ESPALIER_OK; part--) {
         uint64_t now = espalier_context_memory_now(ctx), bytes = peak * part / 16;
-        espalier_context_set_memory_budget(ctx, now + bytes + first.len);      /* the copy in `bytes` is ours */
+        espalier_context_set_memory_budget(ctx, now + bytes + first.len); /* the copy in `bytes` is ours */
         st = run(c, ctx);
         espalier_context_set_memory_budget(ctx, 0);
         if (st == ESPALIER_OK) {
@@ -126,8 +126,10 @@ static espalier_status run_upsample(network_call *c, espalier_context *ctx)
 {
     esi_lineage lineage = {0};
     espalier_status st = c->s->real->upsample(NULL, ctx, c->model, c->input, c->coords, &lineage);
-    if (st == ESPALIER_OK) keep_lineage(c, ctx, &lineage);
-    else esi_lineage_free(ctx, &lineage);
+    if (st == ESPALIER_OK)
+        keep_lineage(c, ctx, &lineage);
+    else
+        esi_lineage_free(ctx, &lineage);
     return st == ESPALIER_OK && c->bytes.failed ? ESPALIER_ERR_RESOURCE : st;
 }
 
@@ -136,11 +138,13 @@ static espalier_status run_decode(network_call *c, espalier_context *ctx)
     esi_lineage lineage = {0};
     float *head = NULL;
     int64_t rows = 0;
-    espalier_status st = c->s->real->decode_latent(NULL, ctx, c->model, c->texture, c->input, c->coords, c->texture ? c->guides : &lineage,
-                                                   &head, &rows);
+    espalier_status st =
+        c->s->real->decode_latent(NULL, ctx, c->model, c->texture, c->input, c->coords, c->texture ? c->guides : &lineage, &head, &rows);
     if (st == ESPALIER_OK) st = keep(c, ctx, head, rows * (c->texture ? 6 : 7), sizeof *head);
-    if (st == ESPALIER_OK) keep_lineage(c, ctx, &lineage);
-    else esi_lineage_free(ctx, &lineage);
+    if (st == ESPALIER_OK)
+        keep_lineage(c, ctx, &lineage);
+    else
+        esi_lineage_free(ctx, &lineage);
     return st == ESPALIER_OK && c->bytes.failed ? ESPALIER_ERR_RESOURCE : st;
 }
 
@@ -195,8 +199,12 @@ static espalier_status run(espalier_context *ctx, squeezer *s, char **argv)
     espalier_model *model = NULL;
     espalier_image picture = {0};
     espalier_asset *asset = NULL;
-    esi_stage_table table = {.user = s, .image_condition = squeeze_condition, .sample = squeeze_sample, .decode_structure = squeeze_structure,
-                             .upsample = squeeze_upsample, .decode_latent = squeeze_decode};
+    esi_stage_table table = {.user = s,
+                             .image_condition = squeeze_condition,
+                             .sample = squeeze_sample,
+                             .decode_structure = squeeze_structure,
+                             .upsample = squeeze_upsample,
+                             .decode_latent = squeeze_decode};
     espalier_pipeline_type type = ESPALIER_PIPELINE_DEFAULT;
 
     espalier_status st = espalier_pipeline_parse(&type, argv[2]);
@@ -234,7 +242,8 @@ int main(int argc, char **argv)
     if (st == ESPALIER_OK) st = espalier_context_create(&ctx, runtime);
     if (st == ESPALIER_OK) st = run(ctx, &s, argv);
     if (st != ESPALIER_OK)
-        fprintf(stderr, "repro_squeeze: %s\n", ctx && espalier_error_message(ctx)[0] ? espalier_error_message(ctx) : espalier_status_name(st));
+        fprintf(stderr, "repro_squeeze: %s\n",
+                ctx && espalier_error_message(ctx)[0] ? espalier_error_message(ctx) : espalier_status_name(st));
     printf("%d network calls, %d runs of them below their own peak, %d failures\n", s.calls, s.squeezed, s.differences);
     espalier_context_free(ctx);
     espalier_runtime_free(runtime);

@@ -19,9 +19,9 @@ static const espalier_pipeline_type pipelines[] = {ESPALIER_PIPELINE_512, ESPALI
 typedef struct job {
     espalier_runtime *runtime;
     const espalier_model *model;
-    int offset;                          /* where in the list of pipelines this job begins */
+    int offset; /* where in the list of pipelines this job begins */
     uint64_t budget;
-    repro_hashes hashes[PIPELINES];      /* by pipeline */
+    repro_hashes hashes[PIPELINES]; /* by pipeline */
     espalier_status status;
     char error[512];
 } job;
@@ -78,7 +78,7 @@ int main(int argc, char **argv)
     espalier_context *ctx = NULL;
     espalier_model *model = NULL;
     pthread_t threads[JOBS];
-    job jobs[JOBS * ROUNDS + 1];         /* the last one is alone */
+    job jobs[JOBS * ROUNDS + 1]; /* the last one is alone */
     int started = 0, result = 1;
 
     if (argc != 2) {

@@ -93,8 +93,11 @@ static bool parse_pipelines(const char *list, bool *wanted)
     static const struct {
         const char *name;
         bool shape_512, tex_512, large;
-    } pipelines[] = {{"512", true, true, false}, {"1024", false, false, true}, {"1024_cascade", true, false, true},
-                     {"1536_cascade", true, false, true}, {"all", true, true, true}};
+    } pipelines[] = {{"512", true, true, false},
+                     {"1024", false, false, true},
+                     {"1024_cascade", true, false, true},
+                     {"1536_cascade", true, false, true},
+                     {"all", true, true, true}};
     bool shape_512 = false, tex_512 = false, large = false;
 
     for (;;) {
@@ -117,9 +120,12 @@ static bool parse_pipelines(const char *list, bool *wanted)
 /* Exit status, or -1 to go on. */
 static int parse_options(options *o, int argc, char **argv)
 {
-    static const struct option known[] = {{"preset", required_argument, NULL, 'p'},    {"layout", required_argument, NULL, 'l'},
-                                          {"seed", required_argument, NULL, 's'},      {"roles", required_argument, NULL, 'r'},
-                                          {"pipelines", required_argument, NULL, 'P'}, {"help", no_argument, NULL, 'h'},
+    static const struct option known[] = {{"preset", required_argument, NULL, 'p'},
+                                          {"layout", required_argument, NULL, 'l'},
+                                          {"seed", required_argument, NULL, 's'},
+                                          {"roles", required_argument, NULL, 'r'},
+                                          {"pipelines", required_argument, NULL, 'P'},
+                                          {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
     bool needed[ESPALIER_ROLE_COUNT];
     int option;
@@ -145,9 +151,13 @@ static int parse_options(options *o, int argc, char **argv)
         case 'P':
             if (!parse_pipelines(optarg, needed)) return usage_error("unknown pipeline in", optarg);
             break;
-        case 'h': fputs(usage, stdout); return 0;
-        case ':': return usage_error("a value is missing after", argv[optind - 1]);
-        default: return usage_error("unknown option", argv[optind - 1]);
+        case 'h':
+            fputs(usage, stdout);
+            return 0;
+        case ':':
+            return usage_error("a value is missing after", argv[optind - 1]);
+        default:
+            return usage_error("unknown option", argv[optind - 1]);
         }
     }
     if (!o->preset) return usage_error("--preset is missing", NULL);

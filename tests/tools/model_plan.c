@@ -12,10 +12,11 @@
 
 /* ------------------------------------------------------------ presets */
 
-#define LATENT_CHANNELS 32
+#define LATENT_CHANNELS    32
 #define STRUCTURE_CHANNELS 8
-#define SS_DECODER_STEM "microsoft/TRELLIS-image-large/ckpts/ss_dec_conv3d_16l8_fp16"
+#define SS_DECODER_STEM    "microsoft/TRELLIS-image-large/ckpts/ss_dec_conv3d_16l8_fp16"
 
+/* clang-format off */
 static const model_preset presets[] = {
     {.name = "trellis2-4b",
      .encoder = {.hidden = 1024, .layers = 24, .heads = 16, .mlp = 4096},
@@ -58,6 +59,7 @@ static const model_preset presets[] = {
               "ckpts/slat_flow_img2shape_micro_1024_bf16", "ckpts/shape_dec_micro_fp16", "ckpts/slat_flow_imgshape2tex_micro_512_bf16",
               "ckpts/slat_flow_imgshape2tex_micro_1024_bf16", "ckpts/tex_dec_micro_fp16"}},
 };
+/* clang-format on */
 
 const model_preset *model_preset_find(const char *name)
 {
@@ -69,8 +71,8 @@ const model_preset *model_preset_find(const char *name)
 /* ------------------------------------------------------------ value rules */
 
 static const value_rule zero = {0, 0, 0};
-static const value_rule near_one = {128, 12, -7};              /* 1 +- 0.09: scales of norms */
-static const value_rule bias_rule = {0, 64, -11};              /* +- 0.03 */
+static const value_rule near_one = {128, 12, -7}; /* 1 +- 0.09: scales of norms */
+static const value_rule bias_rule = {0, 64, -11}; /* +- 0.03 */
 
 /* Uniform with standard deviation gain / sqrt(fan_in); square root and division are exactly rounded everywhere. */
 static value_rule weight_rule(int64_t fan_in, double gain)
@@ -92,8 +94,22 @@ typedef struct shape {
     int rank;
     int64_t extent[5];
 } shape;
-#define VECTOR(a) (shape){1, {(a)}}
-#define MATRIX(a, b) (shape){2, {(a), (b)}}
+#define VECTOR(a)                                                                                                                          \
+    (shape)                                                                                                                                \
+    {                                                                                                                                      \
+        1,                                                                                                                                 \
+        {                                                                                                                                  \
+            (a)                                                                                                                            \
+        }                                                                                                                                  \
+    }
+#define MATRIX(a, b)                                                                                                                       \
+    (shape)                                                                                                                                \
+    {                                                                                                                                      \
+        2,                                                                                                                                 \
+        {                                                                                                                                  \
+            (a), (b)                                                                                                                       \
+        }                                                                                                                                  \
+    }
 
 static uint64_t shape_count(const shape *s)
 {
@@ -170,7 +186,7 @@ static void add_norm(file_plan *p, esi_file_dtype dtype, int64_t channels, const
 static void plan_flow_block(file_plan *p, const model_preset *m, int i)
 {
     const int64_t C = m->flow.channels, M = m->flow.mlp, X = m->encoder.hidden, H = m->flow.heads;
-    const value_rule modulation = {0, 64, -8};                 /* +- 0.25: shifts, scales and gates alike */
+    const value_rule modulation = {0, 64, -8}; /* +- 0.25: shifts, scales and gates alike */
     const esi_file_dtype bf16 = ESI_FILE_BF16;
     char b[32];
 
@@ -245,7 +261,7 @@ static void plan_encoder_qkv(file_plan *p, int layer, int64_t D)
 static void plan_encoder(file_plan *p, const model_preset *m)
 {
     const int64_t D = m->encoder.hidden, M = m->encoder.mlp, registers = 4, patch = 16;
-    const value_rule token = {0, 64, -7}, layer_scale = {32, 16, -7};          /* +- 0.5; 0.25 +- 0.125 */
+    const value_rule token = {0, 64, -7}, layer_scale = {32, 16, -7}; /* +- 0.5; 0.25 +- 0.125 */
     const shape patch_shape = {4, {D, 3, patch, patch}};
 
     add_twice_named(p, (shape){3, {1, 1, D}}, token, "embeddings.cls_token", "cls_token");
@@ -337,7 +353,7 @@ static void plan_subdivision(file_plan *p, int64_t channels, const char *prefix)
 
 static void plan_sparse_block(file_plan *p, int64_t channels, int64_t finer, bool subdivision, const char *prefix)
 {
-    if (finer == 0) {                                          /* ConvNeXt */
+    if (finer == 0) { /* ConvNeXt */
         add_norm(p, ESI_FILE_F16, channels, prefix, "norm");
         add_sparse_conv(p, channels, channels, prefix, "conv");
         add_linear(p, ESI_FILE_F16, 4 * channels, channels, 1.0, prefix, "mlp.0");
@@ -368,7 +384,7 @@ static void plan_sparse_decoder(file_plan *p, int levels, const int *channels, c
         plan_shape_output(p, channels[levels - 1]);
     else
         add_linear(p, ESI_FILE_F16, 6, channels[levels - 1], 1.0, "", "output_layer");
-    add_linear(p, ESI_FILE_F16, channels[0], LATENT_CHANNELS, 0.2, "", "from_latent");      /* latents have deviations near 5 */
+    add_linear(p, ESI_FILE_F16, channels[0], LATENT_CHANNELS, 0.2, "", "from_latent"); /* latents have deviations near 5 */
     for (int level = 0; level < levels; level++) {
         int n = blocks[level] + (level + 1 < levels);
         for (int j = 0; j < n; j++) {
@@ -384,20 +400,31 @@ static void plan_role(file_plan *p, const model_preset *m, espalier_role role)
 {
     const int64_t latent = LATENT_CHANNELS, structure = STRUCTURE_CHANNELS;
     switch (role) {
-    case ESPALIER_ROLE_IMAGE_ENCODER: plan_encoder(p, m); break;
-    case ESPALIER_ROLE_SS_FLOW: plan_flow(p, m, structure, structure, m->structure_blocks); break;
-    case ESPALIER_ROLE_SS_DECODER: plan_ss_decoder(p, m); break;
+    case ESPALIER_ROLE_IMAGE_ENCODER:
+        plan_encoder(p, m);
+        break;
+    case ESPALIER_ROLE_SS_FLOW:
+        plan_flow(p, m, structure, structure, m->structure_blocks);
+        break;
+    case ESPALIER_ROLE_SS_DECODER:
+        plan_ss_decoder(p, m);
+        break;
     case ESPALIER_ROLE_SHAPE_FLOW_512:
-    case ESPALIER_ROLE_SHAPE_FLOW_1024: plan_flow(p, m, latent, latent, m->latent_blocks); break;
+    case ESPALIER_ROLE_SHAPE_FLOW_1024:
+        plan_flow(p, m, latent, latent, m->latent_blocks);
+        break;
     case ESPALIER_ROLE_TEX_FLOW_512:
-    case ESPALIER_ROLE_TEX_FLOW_1024: plan_flow(p, m, 2 * latent, latent, m->latent_blocks); break;
+    case ESPALIER_ROLE_TEX_FLOW_1024:
+        plan_flow(p, m, 2 * latent, latent, m->latent_blocks);
+        break;
     case ESPALIER_ROLE_SHAPE_DECODER:
         plan_sparse_decoder(p, m->shape_decoder.levels, m->shape_decoder.channels, m->shape_decoder.blocks, true);
         break;
     case ESPALIER_ROLE_TEX_DECODER:
         plan_sparse_decoder(p, m->texture_decoder.levels, m->texture_decoder.channels, m->texture_decoder.blocks, false);
         break;
-    case ESPALIER_ROLE_COUNT: break;
+    case ESPALIER_ROLE_COUNT:
+        break;
     }
 }
 

@@ -17,19 +17,29 @@ typedef enum model_layout { LAYOUT_HUGGING_FACE, LAYOUT_GGUF } model_layout;
 /* Sizes of every network; names of every file. */
 typedef struct model_preset {
     const char *name;
-    struct { int hidden, layers, heads, mlp; } encoder;
-    const char *encoder_name;                    /* as pipeline.json has it; the directory is its last part */
-    struct { int channels, heads, mlp; const char *mlp_ratio, *rope_freq; } flow;    /* rope_freq: json text, or NULL */
-    int structure_blocks, latent_blocks;         /* transformer blocks of the dense and of the sparse flow models */
-    int structure_side;                          /* cells per axis of the dense latent */
-    struct { int levels, channels[MAX_LEVELS], res_blocks, middle_blocks; int occupied; } ss_decoder;  /* occupied: see plan_ss_decoder() */
-    struct { int levels, channels[MAX_LEVELS], blocks[MAX_LEVELS]; } shape_decoder, texture_decoder;
+    struct {
+        int hidden, layers, heads, mlp;
+    } encoder;
+    const char *encoder_name; /* as pipeline.json has it; the directory is its last part */
+    struct {
+        int channels, heads, mlp;
+        const char *mlp_ratio, *rope_freq;
+    } flow;                              /* rope_freq: json text, or NULL */
+    int structure_blocks, latent_blocks; /* transformer blocks of the dense and of the sparse flow models */
+    int structure_side;                  /* cells per axis of the dense latent */
+    struct {
+        int levels, channels[MAX_LEVELS], res_blocks, middle_blocks;
+        int occupied;
+    } ss_decoder; /* occupied: see plan_ss_decoder() */
+    struct {
+        int levels, channels[MAX_LEVELS], blocks[MAX_LEVELS];
+    } shape_decoder, texture_decoder;
     int image_size, token_grid, resolution;
-    int steps;                                   /* of all three samplers */
-    const char *texture_guidance;                /* json members of the texture sampler: strength and rescale */
-    const char *stem[ESPALIER_ROLE_COUNT];       /* as pipeline.json has them; unused for the encoder */
+    int steps;                             /* of all three samplers */
+    const char *texture_guidance;          /* json members of the texture sampler: strength and rescale */
+    const char *stem[ESPALIER_ROLE_COUNT]; /* as pipeline.json has them; unused for the encoder */
 } model_preset;
-const model_preset *model_preset_find(const char *name);       /* NULL if unknown */
+const model_preset *model_preset_find(const char *name); /* NULL if unknown */
 
 /* (centre + k) * 2^exponent with k uniform in [-spread, spread]: few enough bits for F16 and BF16 to hold every value exactly. */
 typedef struct value_rule {
@@ -56,11 +66,11 @@ typedef struct planned_tensor {
 /* One weight file. Zero-initialise. */
 typedef struct file_plan {
     espalier_context *ctx;
-    uint64_t seed;                               /* of this role */
+    uint64_t seed; /* of this role */
     model_layout layout;
-    planned_tensor *tensors;                     /* esi_alloc */
+    planned_tensor *tensors; /* esi_alloc */
     size_t count, capacity;
-    espalier_status status;                      /* first failure */
+    espalier_status status; /* first failure */
 } file_plan;
 
 /* Tensors of a role in the order of the release, folded and retyped for GGUF. The same seed gives the same numbers in both layouts. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * model_values.c: random weights from a counter: element i of a stream depends on nothing but the stream and i, so that a file of any size
- * is written in chunks, in any order, the same bytes on every machine. Integers all the way; a small table turns them into F32, F16 or BF16.
+ * is written in chunks, in any order, the same bytes on every machine. Integers all the way; a small table turns them into F32, F16 or
+ * BF16.
  */
 #include "model_plan.h"
 
@@ -47,7 +48,7 @@ static uint16_t f16_bits(int n, int exponent)
     if (n == 0) return 0;
     while (!(magnitude >> top)) top--;
     int e = (int)top + exponent;
-    if (e < -14) return (uint16_t)(sign | magnitude << (exponent + 24));            /* subnormal */
+    if (e < -14) return (uint16_t)(sign | magnitude << (exponent + 24)); /* subnormal */
     uint32_t fraction = top <= 10 ? magnitude << (10 - top) : magnitude >> (top - 10);
     return (uint16_t)(sign | (uint32_t)(e + 15) << 10 | (fraction & 0x3ff));
 }
@@ -55,9 +56,12 @@ static uint16_t f16_bits(int n, int exponent)
 static uint32_t number_bits(esi_file_dtype dtype, int n, int exponent)
 {
     switch (dtype) {
-    case ESI_FILE_F16: return f16_bits(n, exponent);
-    case ESI_FILE_BF16: return f32_bits(n, exponent) >> 16;
-    default: return f32_bits(n, exponent);
+    case ESI_FILE_F16:
+        return f16_bits(n, exponent);
+    case ESI_FILE_BF16:
+        return f32_bits(n, exponent) >> 16;
+    default:
+        return f32_bits(n, exponent);
     }
 }
 
@@ -73,8 +77,7 @@ static void fill_part(uint8_t *bytes, esi_file_dtype dtype, const value_part *pa
     for (uint32_t k = 0; k < values; k++)
         table[k] = number_bits(dtype, part->rule.centre + (int)k - part->rule.spread, part->rule.exponent);
     if (dtype == ESI_FILE_F32) {
-        for (uint64_t i = 0; i < count; i++)
-            esi_store_u32le(bytes + 4 * i, table[(random_bits(part->stream, first + i) * values) >> 16]);
+        for (uint64_t i = 0; i < count; i++) esi_store_u32le(bytes + 4 * i, table[(random_bits(part->stream, first + i) * values) >> 16]);
     } else {
         for (uint64_t i = 0; i < count; i++) {
             uint32_t v = table[(random_bits(part->stream, first + i) * values) >> 16];
