@@ -16,7 +16,7 @@ static const char usage[] =
     "usage: espalier-make-model --preset trellis2-4b|tiny|micro [options] DIR\n"
     "\n"
     "Writes a random TRELLIS.2 checkpoint into DIR (made if missing).\n"
-    "  --preset NAME         sizes: trellis2-4b (the release, about 16 GB), tiny, micro\n"
+    "  --preset NAME         sizes: trellis2-4b (the release, about 16 GB), micro, tiny (pipeline 512 only)\n"
     "  --layout hf|gguf      Hugging Face directory (default) or trellis.cpp's flat GGUF files\n"
     "  --seed N              0 to 2^64-1, default 3\n"
     "  --roles A,B,...       only these files: image_cond_model, sparse_structure_flow_model, ... or dinov3, ss_flow, ...\n"
@@ -300,7 +300,7 @@ int main(int argc, char **argv)
     if (st == ESPALIER_OK) st = espalier_context_create(&ctx, runtime);
     if (st == ESPALIER_OK && o.layout == LAYOUT_HUGGING_FACE) st = write_pipeline(ctx, &o);
     for (int role = 0; st == ESPALIER_OK && role < ESPALIER_ROLE_COUNT; role++)
-        if (o.role[role]) st = write_role(ctx, &o, (espalier_role)role);
+        if (o.role[role] && preset_has_role(o.preset, (espalier_role)role)) st = write_role(ctx, &o, (espalier_role)role);
     if (st != ESPALIER_OK) {
         const char *text = ctx ? espalier_error_message(ctx) : "";
         fprintf(stderr, "espalier-make-model: %s\n", text[0] ? text : espalier_status_name(st));

@@ -13,6 +13,11 @@ bool role_is_flow(espalier_role role)
            role == ESPALIER_ROLE_TEX_FLOW_512 || role == ESPALIER_ROLE_TEX_FLOW_1024;
 }
 
+bool preset_has_role(const model_preset *preset, espalier_role role)
+{
+    return role == ESPALIER_ROLE_IMAGE_ENCODER || preset->stem[role];
+}
+
 const char *encoder_directory(const model_preset *preset)
 {
     return esi_path_name(preset->encoder_name);
@@ -141,8 +146,9 @@ void config_of_pipeline(espalier_context *ctx, esi_text *out, const model_preset
 
     esi_text_append(ctx, out, "{\n  \"name\": \"Trellis2ImageTo3DPipeline\",\n  \"args\": {\n    \"models\": {\n");
     for (int role = ESPALIER_ROLE_IMAGE_ENCODER + 1; role < ESPALIER_ROLE_COUNT; role++)
-        esi_text_append(ctx, out, "      \"%s\": \"%s\"%s\n", espalier_role_name((espalier_role)role), m->stem[role],
-                        role + 1 < ESPALIER_ROLE_COUNT ? "," : "");
+        if (m->stem[role])
+            esi_text_append(ctx, out, "      \"%s\": \"%s\"%s\n", espalier_role_name((espalier_role)role), m->stem[role],
+                            role == ESPALIER_ROLE_TEX_DECODER ? "" : ",");
     esi_text_append(ctx, out, "    },\n");
     append_sampler(ctx, out, "sparse_structure_sampler", m->steps, "\"guidance_strength\": 7.5, \"guidance_rescale\": 0.7", "1.0", "5.0");
     append_sampler(ctx, out, "shape_slat_sampler", m->steps, "\"guidance_strength\": 7.5, \"guidance_rescale\": 0.5", "1.0", "3.0");

@@ -37,7 +37,7 @@ typedef struct model_preset {
     int image_size, token_grid, resolution;
     int steps;                             /* of all three samplers */
     const char *texture_guidance;          /* json members of the texture sampler: strength and rescale */
-    const char *stem[ESPALIER_ROLE_COUNT]; /* as pipeline.json has them; unused for the encoder */
+    const char *stem[ESPALIER_ROLE_COUNT]; /* as pipeline.json has them; NULL = no such role; unused for the encoder */
 } model_preset;
 const model_preset *model_preset_find(const char *name); /* NULL if unknown */
 
@@ -90,5 +90,6 @@ void config_of_pipeline(espalier_context *ctx, esi_text *out, const model_preset
 /* Last part of the encoder's name. */
 const char *encoder_directory(const model_preset *preset);
 bool role_is_flow(espalier_role role);
+bool preset_has_role(const model_preset *preset, espalier_role role);
 
 #endif
