@@ -370,15 +370,29 @@ static void print_value(espalier_context *ctx, esi_text *t, const esi_json *v)
         esi_text_append(ctx, t, "-");
 }
 
-/* The plain members of an array's element, separated by two blanks; the first one needs no name. */
+/* "BF16:640,F32:2" */
+static void print_inline(espalier_context *ctx, esi_text *t, const esi_json *object)
+{
+    const esi_json *v = NULL;
+    const char *key, *comma = "";
+    for (void *iterator = NULL; (key = esi_json_next(object, &iterator, &v)) != NULL; comma = ",") {
+        esi_text_append(ctx, t, "%s%s:", comma, key);
+        print_value(ctx, t, v);
+    }
+}
+
+/* The members of an array's element, separated by two blanks; the first one needs no name. */
 static void print_element(espalier_context *ctx, esi_text *t, const esi_json *element)
 {
     const esi_json *member = NULL;
     const char *name, *gap = "";
     for (void *iterator = NULL; (name = esi_json_next(element, &iterator, &member)) != NULL;) {
-        if (esi_json_is_object(member) || esi_json_is_array(member)) continue;
+        if (esi_json_is_array(member)) continue;
         if (gap[0]) esi_text_append(ctx, t, "%s%s=", gap, name);
-        print_value(ctx, t, member);
+        if (esi_json_is_object(member))
+            print_inline(ctx, t, member);
+        else
+            print_value(ctx, t, member);
         gap = "  ";
     }
     esi_text_append(ctx, t, "\n");

@@ -36,6 +36,8 @@ class Inspect(CommandTest):
             for role in info['roles']:
                 if role['found']:
                     self.assertGreater(role['parameters'], 1000)
+                    text = ','.join('%s:%d' % item for item in role['dtypes'].items())
+                    self.assertIn('  dtypes=' + text, self.succeed('inspect', directory).out)
         model = MicroCopy(self.path('m'))
         model.remove('tex_dec')
         info = self.inspect(model.dir)
