@@ -51,8 +51,6 @@ double bench_calibrate(espalier_context *ctx)
     return best;
 }
 
-#define LONG_SECONDS 60.0               /* a benchmark that took this long is not repeated */
-
 espalier_status bench_measure(bench *b, const char *name, double flops, const char *formula, bench_fn fn, void *arg)
 {
     bench_result *best = &b->results[b->n_results];
