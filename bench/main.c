@@ -27,7 +27,8 @@ static const bench_item items[] = {
 static void report_text(const bench_result *r)
 {
     printf("%-34s %9.4f s %9.4f cpu-s %8.1f GFLOPS/cpu-s of %6.1f = %5.1f %%  %5.0f MiB%s   [%s]\n", r->name, r->seconds, r->cpu_seconds,
-           r->flops / r->cpu_seconds * 1e-9, r->peak_gflops, 100.0 * r->share, (double)r->peak_bytes / 1048576.0, r->busy ? "  (busy machine)" : "", r->formula);
+           r->flops / r->cpu_seconds * 1e-9, r->peak_gflops, 100.0 * r->share, (double)r->peak_bytes / 1048576.0,
+           r->busy ? "  (busy machine)" : "", r->formula);
     fflush(stdout);
 }
 

@@ -11,5 +11,5 @@ run() {
     cmake --build "$build" >"$build/build.log" 2>&1 || { tail -40 "$build/build.log"; exit 1; }
     (cd "$build" && ctest --output-on-failure --no-tests=error "$3" "$4" "$5" "$6")
 }
-[ "$what" = thread ] || run asan address,undefined -E 'repro|math_vectors|kernels_(generic|avx2)|install|headers' -j 2
+[ "$what" = thread ] || run asan address,undefined -E '^repro|cli_examples|math_vectors|kernels_(generic|avx2)|install|headers' -j 2
 [ "$what" = address ] || run tsan thread -R 'unit_base_threads|two_contexts|unit_models|unit_resize' -j 1

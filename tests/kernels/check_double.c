@@ -124,7 +124,8 @@ static void check_norms(test *t)
 {
     float *x = values(t, N, C), *w = values(t, 1, C), *b = values(t, 1, C), *cs = values(t, N, C / 6), *sn = values(t, N, C / 6);
     double want[N * C];
-    esi_tensor tx = upload(t, N, C, x), tw = upload(t, 1, C, w), tb = upload(t, 1, C, b), tc = upload(t, N, C / 6, cs), ts = upload(t, N, C / 6, sn), y;
+    esi_tensor tx = upload(t, N, C, x), tw = upload(t, 1, C, w), tb = upload(t, 1, C, b), y;
+    esi_tensor tc = upload(t, N, C / 6, cs), ts = upload(t, N, C / 6, sn);
     esi_norm_args a = {.eps = 1e-5f, .mod_scale = tw, .mod_shift = tb};
     int part = C / 3;
 

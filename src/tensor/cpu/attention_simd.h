@@ -129,7 +129,7 @@ static void VM(add_values)(const VM(attention_tiles) *t, size_t n)
             if (c == 1.0f) continue;
             for (size_t d = 0; d < t->d_padded; d += V_LANES) V_STORE(o + d, V_STORE_RULE(V_MUL(V_LOAD(o + d), V_SET1(c))));
         }
-        for (size_t d = 0; d < t->d_padded; d += X_NR) 
+        for (size_t d = 0; d < t->d_padded; d += X_NR)
             VM(gemm)(m, n, t->st + q, t->s_stride, t->vt + d * ESI_KEY_TILE, X_NR, rows, d, false);
     }
 }

@@ -115,7 +115,7 @@ static void product(const esi_product *p, size_t row0, size_t row1, size_t col0,
             for (size_t t = 0; t < p->taps; t++) {
                 size_t row = p->table ? (size_t)(int64_t)p->table[n * p->table_stride + t] : n;
                 if (row >= p->x_rows) continue;
-                for (size_t c = 0; c < p->ci; c++) 
+                for (size_t c = 0; c < p->ci; c++)
                     acc = esi_fmaf(p->x[row * p->x_stride + c], scratch[t * p->tap_step + c * p->channel_step], acc);
             }
             if (e.residual) e.residual += n * p->residual_stride;
