@@ -187,7 +187,8 @@ esi_tensor esi_rows(esi_tensor t, int64_t first, int64_t count)
 {
     size_t row_bytes;
 
-    if (!t.buffer || first < 0 || count < 0 || first > t.rows || count > t.rows - first || !esi_dtype_row_bytes(t.dtype, t.stride, &row_bytes))
+    if (!t.buffer || first < 0 || count < 0 || first > t.rows || count > t.rows - first ||
+        !esi_dtype_row_bytes(t.dtype, t.stride, &row_bytes))
         return bad_view(t);
     t.offset += (uint64_t)first * row_bytes;
     t.rows = count;

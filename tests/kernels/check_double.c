@@ -115,8 +115,8 @@ static void check_attention(test *t)
     if (esi_tensor_from(t->ctx, &a.region, KEYS, 1, ESI_I32, region) != ESPALIER_OK) abort();
     if (esi_tensor_new(t->ctx, &y, KEYS, HEADS * DIM, ESI_F32) != ESPALIER_OK) abort();
     expect(t, "attention",
-           esi_attention(t->ctx, y, upload(t, KEYS, HEADS * DIM, q), upload(t, KEYS, HEADS * DIM, k), upload(t, KEYS, HEADS * DIM, v), &a), y,
-           want, 2e-5);
+           esi_attention(t->ctx, y, upload(t, KEYS, HEADS * DIM, q), upload(t, KEYS, HEADS * DIM, k), upload(t, KEYS, HEADS * DIM, v), &a),
+           y, want, 2e-5);
     free(q), free(k), free(v), free(bias), free(want);
 }
 

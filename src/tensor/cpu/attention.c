@@ -21,7 +21,8 @@ static void attention_task(void *arg, size_t task, int slot)
                           t->scratch + (size_t)slot * t->scratch_floats);
 }
 
-espalier_status esi_cpu_attention(espalier_context *ctx, esi_tensor y, esi_tensor q, esi_tensor k, esi_tensor v, const esi_attention_args *a)
+espalier_status esi_cpu_attention(espalier_context *ctx, esi_tensor y, esi_tensor q, esi_tensor k, esi_tensor v,
+                                  const esi_attention_args *a)
 {
     esi_attention_job job = {.y = esi_cpu_f32(y), .q = esi_cpu_f32(q), .k = esi_cpu_f32(k), .v = esi_cpu_f32(v),
                              .y_stride = (size_t)y.stride, .q_stride = (size_t)q.stride, .k_stride = (size_t)k.stride,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * attention_simd.h: a block of queries against all keys of its window, part of kernels_simd.h. Scores are computed transposed, [key, query]:
- * then every step of the running softmax is one vector operation over queries, and the probabilities already lie as the tile
+ * attention_simd.h: a block of queries against all keys of its window, part of kernels_simd.h. Scores are computed transposed,
+ * [key, query]: then every step of the running softmax is one vector operation over queries, and the probabilities already lie as the tile
  * kernel wants its left operand. Running softmax over key tiles: M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax",
  * 2018; tiling as in T. Dao et al., "FlashAttention", 2022.
  *

@@ -255,7 +255,8 @@ static float VM(sum_squares)(const float *x, float shift, size_t n)
     return W_REDUCE_SUM(lanes);
 }
 
-static void VM(norm_apply)(float *y, const float *x, float mean, float r, const float *scale, const float *shift, esi_activation act, size_t n)
+static void VM(norm_apply)(float *y, const float *x, float mean, float r, const float *scale, const float *shift, esi_activation act,
+                           size_t n)
 {
     for (size_t i = 0; i < n; i += V_LANES) {
         size_t count = n - i;

@@ -78,7 +78,8 @@ static void repeat_cols(const void *arg, size_t first, size_t end)
     }
 }
 
-espalier_status esi_cpu_add_repeat_cols(espalier_context *ctx, esi_tensor y, esi_tensor x, esi_tensor index, int64_t repeat, bool accumulate)
+espalier_status esi_cpu_add_repeat_cols(espalier_context *ctx, esi_tensor y, esi_tensor x, esi_tensor index, int64_t repeat,
+                                        bool accumulate)
 {
     move_job job = begin(ctx, y, x, index);
     job.a = (size_t)repeat;
