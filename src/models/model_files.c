@@ -194,6 +194,18 @@ static espalier_status find_encoder(espalier_context *ctx, esi_model_files *file
 
 /* ------------------------------------------------------------- the two layouts */
 
+/* What is missing so far may lie in the directory under its flat GGUF name. */
+static espalier_status add_gguf(espalier_context *ctx, esi_model_files *files)
+{
+    for (int role = 0; role < ESPALIER_ROLE_COUNT; role++) {
+        if (files->role[role].weights) continue;
+        char *path = arena_format(ctx, &files->arena, "%s/%s", files->directory, role_table[role].gguf);
+        if (!path) return ESPALIER_ERR_RESOURCE;
+        if (esi_path_is_file(path)) files->role[role].weights = path;
+    }
+    return ESPALIER_OK;
+}
+
 static espalier_status find_hugging_face(espalier_context *ctx, esi_model_files *files, const char *pipeline_path)
 {
     files->layout = ESI_LAYOUT_HUGGING_FACE;
@@ -212,19 +224,15 @@ static espalier_status find_hugging_face(espalier_context *ctx, esi_model_files 
         if (esi_json_string(esi_json_get(models, role_table[role].name), &stem) && stem[0])
             st = find_stem(ctx, files, (espalier_role)role, stem);
     }
-    return st;
+    /* Small models need their pipeline.json in GGUF form too: it has their sizes. */
+    return st == ESPALIER_OK ? add_gguf(ctx, files) : st;
 }
 
 static espalier_status find_gguf(espalier_context *ctx, esi_model_files *files)
 {
     files->layout = ESI_LAYOUT_GGUF;
-    for (int role = 0; role < ESPALIER_ROLE_COUNT; role++) {
-        files->role[role].wanted = role_table[role].gguf;
-        char *path = arena_format(ctx, &files->arena, "%s/%s", files->directory, role_table[role].gguf);
-        if (!path) return ESPALIER_ERR_RESOURCE;
-        if (esi_path_is_file(path)) files->role[role].weights = path;
-    }
-    return ESPALIER_OK;
+    for (int role = 0; role < ESPALIER_ROLE_COUNT; role++) files->role[role].wanted = role_table[role].gguf;
+    return add_gguf(ctx, files);
 }
 
 static bool has_gguf(espalier_context *ctx, esi_arena *arena, const char *dir)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * settings.h: what pipeline.json says about a run: sampler parameters, normalisation vectors, sizes. A GGUF directory has no pipeline.json;
+ * settings.h: what pipeline.json says about a run: sampler parameters, normalisation vectors, sizes. The released GGUF directories have none;
  * it gets the released values (spec neural-flow.md 1).
  */
 #ifndef ESI_SETTINGS_H

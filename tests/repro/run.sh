@@ -115,7 +115,8 @@ budget() {
 }
 
 layouts() {
-    must "micro, GGUF files" "$hash" --label micro --gguf "$gguf" "$hf"
+    must "micro, GGUF directory" "$hash" --label micro "$gguf"
+    must "micro, GGUF files named one by one" "$hash" --label micro --gguf "$gguf" "$hf"
 }
 
 tiny() {

@@ -298,7 +298,8 @@ int main(int argc, char **argv)
     runtime_options.threads = 1;
     st = espalier_runtime_create(&runtime, &runtime_options);
     if (st == ESPALIER_OK) st = espalier_context_create(&ctx, runtime);
-    if (st == ESPALIER_OK && o.layout == LAYOUT_HUGGING_FACE) st = write_pipeline(ctx, &o);
+    /* The released GGUF files come without pipeline.json; a small model's needs it, for the sizes in it. */
+    if (st == ESPALIER_OK && (o.layout == LAYOUT_HUGGING_FACE || o.preset->resolution != 512)) st = write_pipeline(ctx, &o);
     for (int role = 0; st == ESPALIER_OK && role < ESPALIER_ROLE_COUNT; role++)
         if (o.role[role] && preset_has_role(o.preset, (espalier_role)role)) st = write_role(ctx, &o, (espalier_role)role);
     if (st != ESPALIER_OK) {

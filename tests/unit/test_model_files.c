@@ -174,6 +174,20 @@ static void caches(void **state)
     check_role(f, &files, ESPALIER_ROLE_SS_FLOW, "hub/models--x--gguf/snapshots/eee/ss_flow.gguf");
     check_role(f, &files, ESPALIER_ROLE_TEX_DECODER, NULL);
     esi_model_files_free(f->ctx, &files);
+
+    /* pipeline.json beside GGUF files: each role from where it is, safetensors first. */
+    put(f, "mixed/pipeline.json", pipeline);
+    put(f, "mixed/ss_flow.gguf", "");
+    put(f, "mixed/dinov3.gguf", "");
+    find(f, &files, "mixed");
+    assert_non_null(files.pipeline);
+    check_role(f, &files, ESPALIER_ROLE_SS_FLOW, "mixed/ss_flow.gguf");
+    check_role(f, &files, ESPALIER_ROLE_IMAGE_ENCODER, "mixed/dinov3.gguf");
+    esi_model_files_free(f->ctx, &files);
+    put(f, "mixed/ckpts/flow.safetensors", "");
+    find(f, &files, "mixed");
+    check_role(f, &files, ESPALIER_ROLE_SS_FLOW, "mixed/ckpts/flow.safetensors");
+    esi_model_files_free(f->ctx, &files);
 }
 
 static void refuse(fixture *f, const char *root, const char *const *overrides, espalier_status status, const char *text)
