@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * settings.h: what pipeline.json says about a run: sampler parameters, normalisation vectors, sizes. The released GGUF directories have none;
- * it gets the released values (spec neural-flow.md 1).
+ * they get the released values (spec neural-flow.md 1).
  */
 #ifndef ESI_SETTINGS_H
 #define ESI_SETTINGS_H
