@@ -22,10 +22,12 @@ static int64_t condition_rows(const espalier_model *model, int view)
     return 1 + c->registers + side * side;
 }
 
-/* Into the log and the report: the largest of what a stage consists of, above what is allocated already. */
+/* Into the log and the report: the largest of what a stage consists of, above what is allocated already. The networks' plans count their
+ * tensors; panels and accumulators of the threads, host copies and the rounding-up of blocks come to a few per cent on top. */
 static void note(espalier_context *ctx, espalier_report *report, esi_stage stage, uint64_t bytes, const char *detail)
 {
-    bytes += espalier_context_memory_now(ctx);
+    const uint64_t per_thread = UINT64_C(3) << 19;
+    bytes += bytes / 20 + (UINT64_C(4) << 20) + per_thread * (uint64_t)esi_slots(ctx) + espalier_context_memory_now(ctx);
     say(ctx, esi_stage_name(stage), bytes, detail);
     if (report) report->stage[stage].planned_bytes = ESI_MAX(report->stage[stage].planned_bytes, bytes);
 }
