@@ -24,7 +24,7 @@ const char *espalier_cpu_level_name(espalier_cpu_level level)
 
 espalier_status espalier_cpu_level_parse(espalier_cpu_level *out, const char *name)
 {
-    for (size_t i = 0; name && i < ESI_COUNT(level_names); i++) {
+    for (size_t i = 0; out && name && i < ESI_COUNT(level_names); i++) {
         if (strcmp(name, level_names[i]) == 0) {
             *out = (espalier_cpu_level)i;
             return ESPALIER_OK;
@@ -53,6 +53,7 @@ espalier_status espalier_runtime_create(espalier_runtime **out, const espalier_r
     espalier_runtime *rt;
     espalier_status st;
 
+    if (!out) return ESPALIER_ERR_ARG;
     *out = NULL;
     if (options) {
         if (options->struct_size < sizeof(uint32_t)) return ESPALIER_ERR_ARG;
@@ -93,10 +94,10 @@ void espalier_runtime_free(espalier_runtime *runtime)
 
 int espalier_runtime_threads(const espalier_runtime *runtime)
 {
-    return esi_pool_threads(runtime->pool);
+    return runtime ? esi_pool_threads(runtime->pool) : 0;
 }
 
 espalier_cpu_level espalier_runtime_cpu_level(const espalier_runtime *runtime)
 {
-    return runtime->cpu_level;
+    return runtime ? runtime->cpu_level : ESPALIER_CPU_BEST;
 }

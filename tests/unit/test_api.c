@@ -115,6 +115,40 @@ static void free_all(run *r)
 
 #define REFUSED(call) assert_int_equal(call, ESPALIER_ERR_ARG)
 
+static void null_arguments_of_runtimes(void **state)
+{
+    espalier_runtime_options unmade = {0};
+    espalier_runtime *runtime = (espalier_runtime *)(void *)state;
+    espalier_context *ctx = (espalier_context *)(void *)state;
+    espalier_cpu_level level = ESPALIER_CPU_GENERIC;
+    REFUSED(espalier_runtime_create(NULL, NULL));
+    REFUSED(espalier_runtime_create(&runtime, &unmade));
+    assert_null(runtime);
+    REFUSED(espalier_cpu_level_parse(NULL, "generic"));
+    REFUSED(espalier_cpu_level_parse(&level, NULL));
+    assert_int_equal(espalier_runtime_threads(NULL), 0);
+    assert_int_equal(espalier_runtime_cpu_level(NULL), 0);
+    espalier_runtime_free(NULL);
+    REFUSED(espalier_context_create(NULL, NULL));
+    REFUSED(espalier_context_create(&ctx, NULL));
+    assert_null(ctx);
+}
+
+/* A program built against an older header: what its struct lacks has the default. */
+static void short_runtime_options(void **state)
+{
+    espalier_runtime_options o = espalier_runtime_options_default();
+    espalier_runtime *runtime;
+    (void)state;
+    o.threads = 3;
+    o.struct_size = offsetof(espalier_runtime_options, cpu_level);
+    o.cpu_level = (espalier_cpu_level)99;
+    memset(&o.allocator, 0xa5, sizeof o.allocator);
+    assert_int_equal(espalier_runtime_create(&runtime, &o), ESPALIER_OK);
+    assert_int_equal(espalier_runtime_threads(runtime), 3);
+    espalier_runtime_free(runtime);
+}
+
 static void null_arguments_of_models(void **state)
 {
     fixture *f = *state;
@@ -473,6 +507,8 @@ static void failing_allocations_of_texts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(null_arguments_of_runtimes),
+        cmocka_unit_test(short_runtime_options),
         TEST(null_arguments_of_models),
         TEST(null_arguments_of_stages),
         TEST(null_arguments_of_reports),
