@@ -150,6 +150,7 @@ espalier_status esi_linear(espalier_context *ctx, esi_tensor y, esi_tensor x, es
     if (st == ESPALIER_OK) st = need(ctx, "linear", "y", y, x.rows, w.rows, ESI_F32);
     if (st == ESPALIER_OK) st = need_epilogue(ctx, "linear", y, e);
     if (st == ESPALIER_OK) st = need_apart(ctx, "linear", "x", y, x);
+    if (st == ESPALIER_OK) st = need_apart(ctx, "linear", "w", y, w);
     if (st != ESPALIER_OK || nothing_to_do(y)) return st;
     return ctx->backend->linear(ctx, y, x, w, e);
 }
@@ -170,6 +171,7 @@ espalier_status esi_conv(espalier_context *ctx, esi_tensor y, esi_tensor x, esi_
         st = esi_fail(ctx, ESPALIER_ERR_INTERNAL, "conv: unknown weight layout %d", (int)layout);
     if (st == ESPALIER_OK) st = need_epilogue(ctx, "conv", y, e);
     if (st == ESPALIER_OK) st = need_apart(ctx, "conv", "x", y, x);
+    if (st == ESPALIER_OK) st = need_apart(ctx, "conv", "w", y, w);
     if (st != ESPALIER_OK || nothing_to_do(y)) return st;
     return ctx->backend->conv(ctx, y, x, table, w, layout, e);
 }
@@ -270,6 +272,8 @@ espalier_status esi_rope(espalier_context *ctx, esi_tensor y, esi_tensor x, esi_
     espalier_status st = need_heads(ctx, "rope", y, x, heads, 2);
     if (st == ESPALIER_OK) st = need(ctx, "rope", "cos", cos, x.rows, x.cols / heads / 2, ESI_F32);
     if (st == ESPALIER_OK) st = need(ctx, "rope", "sin", sin, x.rows, x.cols / heads / 2, ESI_F32);
+    if (st == ESPALIER_OK) st = need_apart(ctx, "rope", "cos", y, cos);
+    if (st == ESPALIER_OK) st = need_apart(ctx, "rope", "sin", y, sin);
     if (st == ESPALIER_OK && pairing != ESI_ROPE_ADJACENT && pairing != ESI_ROPE_HALVES)
         st = esi_fail(ctx, ESPALIER_ERR_INTERNAL, "rope: unknown pairing %d", (int)pairing);
     if (st != ESPALIER_OK || nothing_to_do(y)) return st;

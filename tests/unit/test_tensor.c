@@ -235,6 +235,7 @@ static void refusals(void **state)
     refused(&f, esi_linear(f.ctx, esi_rows(y, 0, 3), x, w, NULL), "linear: y is [3, 8] F32, expected [4, 8]");
     refused(&f, esi_linear(f.ctx, x, x, w, NULL), "y overlaps x");
     refused(&f, esi_linear(f.ctx, y, w, w, NULL), "x is [8, 8] BF16 weight");
+    refused(&f, esi_linear(f.ctx, esi_cols(y, 0, 4), x, y, NULL), "y overlaps w");
     refused(&f, esi_linear(f.ctx, y, none, w, NULL), "x is missing");
     refused(&f, esi_linear(f.ctx, y, x, table, NULL), "w is [4, 1] I32");
     e.bias = small;
@@ -248,6 +249,7 @@ static void refusals(void **state)
     refused(&f, esi_conv(f.ctx, y, small, table, w, ESI_CONV_TAP_MAJOR, NULL), "conv: w is [8, 8]");
     refused(&f, esi_conv(f.ctx, y, x, esi_rows(table, 0, 2), w, ESI_CONV_TAP_MAJOR, NULL), "table is [2, 1] I32, expected [4, 1]");
     refused(&f, esi_conv(f.ctx, y, x, table, w, (esi_conv_layout)5, NULL), "unknown weight layout");
+    refused(&f, esi_conv(f.ctx, esi_cols(y, 0, 4), x, table, y, ESI_CONV_TAP_MAJOR, NULL), "y overlaps w");
     refused(&f, esi_attention(f.ctx, y, x, x, x, &a), "divide into 3 heads");
     a.heads = 2;
     refused(&f, esi_attention(f.ctx, y, x, small, x, &a), "k is [4, 6] F32, expected [4, 8]");
@@ -261,6 +263,8 @@ static void refusals(void **state)
     refused(&f, esi_group_norm(f.ctx, y, x, 3, &(esi_norm_args){.eps = 1.0f}), "divide into 3 groups");
     refused(&f, esi_rms_norm_heads(f.ctx, y, x, none, 2), "gamma is missing");
     refused(&f, esi_rope(f.ctx, y, x, small, small, 2, ESI_ROPE_HALVES), "cos is [4, 6] F32, expected [4, 2]");
+    refused(&f, esi_rope(f.ctx, y, x, esi_cols(y, 0, 2), esi_cols(x, 0, 2), 2, ESI_ROPE_HALVES), "y overlaps cos");
+    refused(&f, esi_rope(f.ctx, y, x, esi_cols(x, 0, 2), esi_cols(y, 6, 2), 2, ESI_ROPE_HALVES), "y overlaps sin");
     refused(&f, esi_add(f.ctx, y, x, small), "add: b is [4, 6] F32, expected [4, 8]");
     refused(&f, esi_add(f.ctx, esi_cols(y, 0, 4), esi_cols(y, 2, 4), esi_cols(x, 0, 4)), "overlaps its first input");
     refused(&f, esi_scale_rows(f.ctx, y, x, small), "factor is [4, 6] F32, expected [4, 1]");
