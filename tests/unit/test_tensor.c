@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * test_tensor.c: handles, scopes, views and host copies; what ops refuse and how they say it; failing allocations, budget and cancel in ops.
+ * test_tensor.c: handles, scopes, views and host copies; what ops refuse and how they say it; failing allocations, budget and cancel in
+ * ops.
  */
 #include "tensor/ops.h"
 
@@ -424,6 +425,46 @@ static void over_budget(void **state)
     close_fixture(&f);
 }
 
+/* Many threads and little memory left: smaller blocks, the same bits. */
+static void scratch_fits_the_budget(void **state)
+{
+    enum { ROWS = 2000, K = 64, COLS = 768, THREADS = 16 };
+    const uint64_t left = 3 << 20;
+    const esi_attention_args a = {.heads = 1, .windows = 4, .scale = 0.125f};
+    fixture f;
+    esi_scope s;
+    esi_tensor x, w, y, q, want_y, want_q;
+    float *values = malloc(ROWS * K * sizeof *values), *got = malloc(ROWS * COLS * sizeof *got);
+
+    (void)state;
+    assert_true(values && got);
+    for (size_t i = 0; i < ROWS * K; i++) values[i] = (float)(i * 7919 % 1009) / 512.0f - 1.0f;
+    for (int level = ESPALIER_CPU_GENERIC; level <= ESPALIER_CPU_NEON; level++) {
+        if (!espalier_cpu_level_supported((espalier_cpu_level)level)) continue;
+        open_fixture(&f, (espalier_cpu_level)level, THREADS);
+        s = esi_scope_begin(f.ctx);
+        x = make(&f, ROWS, K, values);
+        w = make(&f, COLS, K, values);
+        y = make(&f, ROWS, COLS, NULL);
+        q = make(&f, ROWS, K, NULL);
+        want_y = make(&f, ROWS, COLS, NULL);
+        want_q = make(&f, ROWS, K, NULL);
+        assert_int_equal(esi_linear(f.ctx, want_y, x, w, NULL), ESPALIER_OK);
+        assert_int_equal(esi_attention(f.ctx, want_q, x, x, x, &a), ESPALIER_OK);
+        espalier_context_set_memory_budget(f.ctx, espalier_context_memory_now(f.ctx) + left);
+        assert_int_equal(esi_linear(f.ctx, y, x, w, NULL), ESPALIER_OK);
+        assert_int_equal(esi_attention(f.ctx, q, x, x, x, &a), ESPALIER_OK);
+        assert_int_equal(esi_tensor_read(f.ctx, want_y, got), ESPALIER_OK);
+        expect_values(&f, y, got);
+        assert_int_equal(esi_tensor_read(f.ctx, want_q, got), ESPALIER_OK);
+        expect_values(&f, q, got);
+        esi_scope_end(f.ctx, s);
+        close_fixture(&f);
+    }
+    free(values);
+    free(got);
+}
+
 static void cancelled(void **state)
 {
     fixture f;
@@ -450,6 +491,7 @@ int main(void)
         cmocka_unit_test(wild_indices),
         cmocka_unit_test(failing_allocations),
         cmocka_unit_test(over_budget),
+        cmocka_unit_test(scratch_fits_the_budget),
         cmocka_unit_test(cancelled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,6 +21,24 @@ static void attention_task(void *arg, size_t task, int slot)
                           t->scratch + (size_t)slot * t->scratch_floats);
 }
 
+/* A multiple of a cache line per slot keeps every slot's scratch aligned. */
+static size_t scratch_floats(const attention_tasks *t, size_t queries)
+{
+    return (t->kernels->attention_scratch(t->job, ESI_MIN(queries, t->job->nq)) + 15) / 16 * 16;
+}
+
+/* Blocks of about the same size, of whole tiles, and small enough for what memory is left. */
+static void choose_blocks(attention_tasks *t, uint64_t floats_per_slot)
+{
+    size_t multiple = t->kernels->q_multiple, most = t->kernels->q_block;
+
+    while (most > multiple && scratch_floats(t, most) > floats_per_slot) most -= multiple;
+    t->q_blocks = (t->job->nq + most - 1) / most;
+    t->q_block = (t->job->nq + t->q_blocks - 1) / t->q_blocks;
+    t->q_block = (t->q_block + multiple - 1) / multiple * multiple;
+    t->scratch_floats = scratch_floats(t, t->q_block);
+}
+
 espalier_status esi_cpu_attention(espalier_context *ctx, esi_tensor y, esi_tensor q, esi_tensor k, esi_tensor v,
                                   const esi_attention_args *a)
 {
@@ -35,11 +53,7 @@ espalier_status esi_cpu_attention(espalier_context *ctx, esi_tensor y, esi_tenso
     job.nq = (size_t)q.rows / job.windows;
     job.nk = (size_t)k.rows / job.windows;
     job.dim = (size_t)q.cols / job.heads;
-    /* A multiple of a cache line per slot keeps every slot's scratch aligned. */
-    t.scratch_floats = (t.kernels->attention_scratch(&job) + 15) / 16 * 16;
-    t.q_blocks = (job.nq + t.kernels->q_block - 1) / t.kernels->q_block;
-    t.q_block = (job.nq + t.q_blocks - 1) / t.q_blocks; /* blocks of about the same size, of whole tiles */
-    t.q_block = (t.q_block + t.kernels->q_multiple - 1) / t.kernels->q_multiple * t.kernels->q_multiple;
+    choose_blocks(&t, esi_memory_left(ctx) / 2 / sizeof(float) / (uint64_t)esi_slots(ctx));
     t.scratch = esi_alloc(ctx, (size_t)esi_slots(ctx), t.scratch_floats * sizeof(float), "attention tiles");
     if (!t.scratch) return ctx->error_status;
     st = esi_parallel(ctx, t.q_blocks * job.heads * job.windows, attention_task, &t);

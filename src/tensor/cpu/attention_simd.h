@@ -21,9 +21,9 @@ static size_t VM(padded)(size_t n) { return (n + X_NR - 1) / X_NR * X_NR; }
 
 static size_t VM(odd_lines)(size_t n) { return (n + 15) / 16 * 16 | 16; }
 
-static size_t VM(attention_scratch)(const esi_attention_job *job)
+static size_t VM(attention_scratch)(const esi_attention_job *job, size_t queries)
 {
-    size_t q = VM(padded)(ESI_MIN(job->nq, (size_t)X_Q_BLOCK)), d = VM(padded)(job->dim);
+    size_t q = VM(padded)(queries), d = VM(padded)(job->dim);
     size_t scores = ESI_KEY_TILE * VM(odd_lines)(q) * (job->bias ? 2 : 1);
     return q * job->dim + X_KEY_STRIDE * job->dim + ESI_KEY_TILE * d + scores + q * d + 4 * q + 16;
 }

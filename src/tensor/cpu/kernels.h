@@ -63,9 +63,10 @@ typedef struct esi_kernels {
     /* Rows [row0, row1) and columns [col0, col1) by plain loops; scratch: taps * ci floats. */
     void (*product)(const esi_product *p, size_t row0, size_t row1, size_t col0, size_t col1, float *scratch);
 
-    /* One window, one head, queries [q0, q1). scratch: attention_scratch() floats, aligned to ESI_ALIGN; at most q_block queries. */
+    /* One window, one head, queries [q0, q1), at most q_block. scratch: as many floats as attention_scratch() says for as many queries,
+     * aligned to ESI_ALIGN. */
     size_t q_block, q_multiple;         /* most queries per call; they should be a multiple of q_multiple, which divides q_block */
-    size_t (*attention_scratch)(const esi_attention_job *job);
+    size_t (*attention_scratch)(const esi_attention_job *job, size_t queries);
     void (*attention)(const esi_attention_job *job, size_t window, size_t head, size_t q0, size_t q1, float *scratch);
 
     /* ---- rows */

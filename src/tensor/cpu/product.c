@@ -4,8 +4,8 @@
  *
  * Blocking after K. Goto, R. van de Geijn, "Anatomy of high-performance matrix multiplication", 2008, with the operands' roles chosen for
  * gathered rows. A group of columns at a time: its weights are expanded and packed once, in segments (a tap and a range of channels)
- * that fit the second-level cache. Then tasks take blocks of rows: for each segment in order, the rows that have the tap are gathered `mr` at
- * a time into a strip, and the tile kernel adds strip times segment to the block's accumulators. Accumulators wait in memory between
+ * that fit the second-level cache. Then tasks take blocks of rows: for each segment in order, the rows that have the tap are gathered
+ * `mr` at a time into a strip, and the tile kernel adds strip times segment to the block's accumulators. Accumulators wait in memory between
  * segments; storing and loading fp32 is exact, so no result depends on any size below.
  */
 #include "tensor/cpu/driver.h"
@@ -228,21 +228,25 @@ static void rows_task(void *arg, size_t task, int slot)
     }
 }
 
-/* Rows per task: enough that a segment is used many times, few enough that accumulators stay in cache and every thread has work. */
-static size_t choose_row_block(const blocked_job *j, size_t rows, size_t threads)
+/* Rows per task: enough that a segment is used many times, few enough that accumulators stay in cache and within `floats`, and every
+ * thread has work. */
+static size_t choose_row_block(const blocked_job *j, size_t rows, size_t threads, uint64_t floats)
 {
-    size_t mr = j->kernels->mr, most = ESI_MIN(ESI_MAX((size_t)65536 / j->padded, (size_t)240), (size_t)2040);
-    size_t blocks = align_up((rows + most - 1) / most, threads);
+    size_t mr = j->kernels->mr, most = ESI_MIN(ESI_MAX((size_t)65536 / j->padded, (size_t)240), (size_t)2040), blocks;
+
+    most = ESI_MAX((size_t)ESI_MIN(floats / j->padded, (uint64_t)most), mr);
+    blocks = align_up((rows + most - 1) / most, threads);
     return align_up(ESI_MAX((rows + blocks - 1) / blocks, mr), mr);
 }
 
-/* Columns per group: as many as the limits allow, in groups of about the same size. */
-static size_t choose_group(size_t cols, size_t k, uint64_t floats, size_t nr)
+/* Columns per group: as many as the limits allow, in groups of about the same size. `acc_floats` are one thread's, which needs a tile and
+ * the surplus row at least. */
+static size_t choose_group(const esi_kernels *kernels, size_t cols, size_t k, uint64_t weight_floats, uint64_t acc_floats)
 {
-    size_t most = (size_t)ESI_MIN(floats, (uint64_t)PACK_FLOATS) / ESI_MAX(k, (size_t)1);
+    uint64_t limit = ESI_MIN(ESI_MIN(weight_floats, (uint64_t)PACK_FLOATS) / ESI_MAX(k, (size_t)1), acc_floats / (kernels->mr + 1));
+    size_t nr = kernels->nr, most = ESI_MAX((size_t)ESI_MIN(limit, (uint64_t)GROUP_COLUMNS) / nr * nr, nr);
     size_t groups;
 
-    most = ESI_MAX(ESI_MIN(most, (size_t)GROUP_COLUMNS) / nr * nr, nr);
     groups = (cols + most - 1) / most;
     return align_up((cols + groups - 1) / groups, nr);
 }
@@ -251,16 +255,16 @@ static espalier_status blocked_product(espalier_context *ctx, const esi_product 
 {
     blocked_job job = {.kernels = esi_cpu_table(ctx), .p = p};
     size_t nr = job.kernels->nr, k = p->taps * p->ci, group, packed;
-    uint64_t share = esi_memory_left(ctx) / 8 / sizeof(float);
+    uint64_t floats_left = esi_memory_left(ctx) / sizeof(float), acc_floats = floats_left / 2 / (uint64_t)esi_slots(ctx);
     espalier_status st = ESPALIER_OK;
 
     if (p->rows > UINT32_MAX || p->x_rows > UINT32_MAX) return esi_fail(ctx, ESPALIER_ERR_RESOURCE, "product: too many rows");
     job.segment = ESI_MAX(ESI_MIN(p->ci, (size_t)SEGMENT_CHANNELS), (size_t)1);
     job.segments = (p->ci + job.segment - 1) / job.segment;
-    group = job.padded = choose_group(p->cols, k, share, nr);
+    group = job.padded = choose_group(job.kernels, p->cols, k, floats_left / 8, acc_floats);
     job.chunk = ESI_MAX(ESI_MIN((size_t)PACK_CHANNELS, 1024 / ESI_MAX(p->taps, (size_t)1)), (size_t)1);
     job.expanded = nr * ESI_MAX(job.segment, job.chunk * p->taps);
-    job.row_block = choose_row_block(&job, p->rows, (size_t)esi_slots(ctx));
+    job.row_block = choose_row_block(&job, p->rows, (size_t)esi_slots(ctx), acc_floats);
     job.slot_bytes = align_up(slot_bytes(&job), ESI_ALIGN);
     if (!esi_mul_size(&packed, k, group)) return esi_fail(ctx, ESPALIER_ERR_RESOURCE, "product: weights are too large");
     job.weights = esi_alloc(ctx, packed + SPILL, sizeof *job.weights, "packed weights");
