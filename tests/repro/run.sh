@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # run.sh BUILD GROUP: the same model files, picture and seed give the same bits, whatever computes them. Every line that repro_hash prints
-# must stand in expected.txt. Groups: models levels threads budget layouts tiny compiler aarch64, and aarch64_kernels, which compares the NEON
-# kernels with the plain ones under the emulator; what cannot run here is said to be skipped (exit 77 when that is the whole group). "update" writes expected.txt anew, with the plain C kernels: do that, and raise
-# ESPALIER_ARITHMETIC_VERSION, when results are meant to change.
+# must stand in expected.txt. Groups: models levels threads budget layouts tiny compiler old_cpu aarch64, and aarch64_kernels, which
+# compares the NEON kernels with the plain ones under the emulator; what cannot run here is said to be skipped (exit 77 when that is the
+# whole group). "update" writes expected.txt anew, with the plain C kernels: do that, and raise ESPALIER_ARITHMETIC_VERSION, when results are
+# meant to change.
 set -eu
 
 build=$(cd "$1" && pwd)
@@ -128,7 +129,8 @@ tiny() {
     done
     for level in generic generic-fma; do
         grep -qx "$level" "$scratch.levels" || { echo "SKIPPED $level: not on this machine"; continue; }
-        must "tiny with one step, $level" "$hash" --label tiny-1-step --steps 1 --pipelines 512 --image "$rocket" --cpu-level "$level" "$tiny"
+        must "tiny with one step, $level" "$hash" --label tiny-1-step --steps 1 --pipelines 512 --image "$rocket" --cpu-level "$level" \
+            "$tiny"
     done
     budgets_of "tiny with one step" --label tiny-1-step --steps 1 --pipelines 512 --image "$rocket" "$tiny"
 }
@@ -167,6 +169,40 @@ compiler() {
     while read -r level; do
         must "micro, $level, $theirs" "$build/tests/other-compiler/tests/repro_hash" --label micro --cpu-level "$level" "$hf"
     done <"$scratch.levels"
+}
+
+# on_old_cpu NAME COMMAND...: under the emulator, which says at every start what else of that processor it lacks.
+on_old_cpu() {
+    cpu=$1
+    shift
+    status=0
+    qemu-x86_64 -cpu "$cpu" "$@" 2>"$scratch.qemu" || status=$?
+    grep -v "warning: TCG doesn't support" "$scratch.qemu" >&2 || true
+    return "$status"
+}
+
+# old_cpu_levels NAME LEVELS: the kernels that must be found there.
+old_cpu_levels() {
+    checks=$((checks + 1))
+    found=$(on_old_cpu "$1" "$hash" --list-levels | tr '\n' ' ')
+    [ "$found" = "$2" ] || { echo "FAILED $1: found kernels '$found', expected '$2'"; failures=$((failures + 1)); }
+}
+
+# Processors that lack some or all of FMA, AVX, AVX2, F16C and AVX-512: an instruction of these that strayed out of its kernels ends the run.
+old_cpu() {
+    command -v qemu-x86_64 >/dev/null || skip_group "qemu-user is not installed"
+    old_cpu_levels core2duo "generic "
+    old_cpu_levels IvyBridge "generic "
+    old_cpu_levels Haswell "generic generic-fma avx2 "
+    for cpu in core2duo Haswell; do
+        must "micro 512, emulated $cpu" on_old_cpu "$cpu" "$hash" --label micro --pipelines 512 "$hf"
+    done
+    # The command itself, with image codecs, and as much as is quick under an emulator.
+    checks=$((checks + 1))
+    on_old_cpu IvyBridge "$build/espalier" generate "$rocket" -m "$hf" --pipeline 512 --steps 1 --force --quiet -o "$scratch.old.glb" &&
+        "$build/espalier" generate "$rocket" -m "$hf" --pipeline 512 --steps 1 --force --quiet -o "$scratch.new.glb" &&
+        cmp "$scratch.old.glb" "$scratch.new.glb" || { echo "FAILED espalier generate, emulated IvyBridge"; failures=$((failures + 1)); }
+    rm -f "$scratch.old.glb" "$scratch.new.glb" "$scratch.qemu"
 }
 
 build_aarch64() {
@@ -224,13 +260,13 @@ update() {
 
 case $group in
 models | update) ;;
-levels | threads | budget | layouts | tiny | compiler | aarch64 | aarch64_kernels)
+levels | threads | budget | layouts | tiny | compiler | old_cpu | aarch64 | aarch64_kernels)
     [ "$("$hash" --version)" = "$(head -n 1 "$expected")" ] || {
         echo "FAILED: this is $("$hash" --version), expected.txt is of $(head -n 1 "$expected"); see run.sh update"
         exit 1
     }
     ;;
-*) echo "usage: run.sh BUILD models|levels|threads|budget|layouts|tiny|compiler|aarch64|aarch64_kernels|update" >&2; exit 2 ;;
+*) echo "usage: run.sh BUILD models|levels|threads|budget|layouts|tiny|compiler|old_cpu|aarch64|aarch64_kernels|update" >&2; exit 2 ;;
 esac
 "$group"
 rm -f "$scratch.out" "$scratch.err" "$scratch.levels"
