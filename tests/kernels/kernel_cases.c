@@ -319,18 +319,22 @@ static void products(const visitor *v)
         v->visit(v->user, &(kernel_case){.op = "linear", .run = run_linear, .p = {5, 288, 410, dtype, 28 | ESI_ACT_SILU << 5}});
         v->visit(v->user, &(kernel_case){.op = "linear", .run = run_linear, .p = {1100, 32, 33, dtype, 1}});
         v->visit(v->user, &(kernel_case){.op = "linear", .run = run_linear, .p = {30, 1024, 40, dtype, 1 | ESI_ACT_GELU_TANH << 5}});
+        /* more columns than one group of packed weights */
+        v->visit(v->user, &(kernel_case){.op = "linear", .run = run_linear, .p = {7, 64, 1701, dtype, 31 | ESI_ACT_SILU << 5}});
     }
     for (int64_t i = 1; i <= 40; i++) {
         int64_t n = i * 31 % 67 + 1, ci = i * 17 % 45 + 1, o = i * 23 % 50 + 1, taps = i % 5 == 0 ? 27 : i % 5 == 1 ? 9 : i % 7 + 1;
         int64_t dtype = i % 4, variant = variants[i % 9] | i % ESI_ACT_COUNT << 5;
         if (dtype == ESI_Q8_0) ci = (ci + 31) / 32 * 32;
-        each_fill(v, (kernel_case){.op = "conv", .run = run_conv, .p = {n, ci, o, dtype, variant, taps, i % 2, i * 13 % 80 + 1, i % 3 + 1}});
+        each_fill(v, (kernel_case){
+                         .op = "conv", .run = run_conv, .p = {n, ci, o, dtype, variant, taps, i % 2, i * 13 % 80 + 1, i % 3 + 1}});
     }
     for (int64_t layout = 0; layout < 2; layout++) {
         v->visit(v->user, &(kernel_case){.op = "conv", .run = run_conv, .p = {900, 16, 24, ESI_BF16, 1, 27, layout, 700, 2}});
         v->visit(v->user, &(kernel_case){.op = "conv", .run = run_conv, .p = {20, 300, 50, ESI_F16, 1, 9, layout, 30, 3}});
         v->visit(v->user, &(kernel_case){.op = "conv", .run = run_conv, .p = {17, 3, 70, ESI_F32, 1, 256, layout, 900, 0}});
         v->visit(v->user, &(kernel_case){.op = "conv", .run = run_conv, .p = {10, 20, 8, ESI_Q8_0, 0, 8, layout, 11, 2}});
+        v->visit(v->user, &(kernel_case){.op = "conv", .run = run_conv, .p = {13, 130, 1603, ESI_BF16, 15, 4, layout, 40, 3}});
     }
 }
 
