@@ -6,7 +6,9 @@
  * Every op stores through the store rule: |v| < 2^-40 and -0 become +0; the same rule is applied to weights when they are expanded.
  * Shapes are checked: a mismatch is ESPALIER_ERR_INTERNAL with both shapes in the message. y must not overlap an input unless the op says
  * "in place allowed" (then y and x are the very same view). Ops enqueue; results are visible to later ops and to esi_tensor_read.
- * An optional tensor is passed as a null tensor ((esi_tensor){0}).
+ * An optional tensor is passed as a null tensor ((esi_tensor){0}). A vector [1, C] may also be any dense matrix of C elements.
+ * Tables and indices: I32; -1 is a missing row, and so is every other index outside the rows of x.
+ * Without rows or columns an op does nothing; a sum of no terms is 0.
  */
 #ifndef ESI_OPS_H
 #define ESI_OPS_H
@@ -41,7 +43,7 @@ typedef struct esi_epilogue {
 /* y[N, O] = epilogue(x[N, K] * w[O, K]^T): acc = fma(x[n, k], w[o, k], acc) from +0, k ascending. e may be NULL. */
 espalier_status esi_linear(espalier_context *ctx, esi_tensor y, esi_tensor x, esi_tensor w, const esi_epilogue *e);
 
-/* Convolution as gather + matrix product. table: I32 [N, taps], row of x that tap t of output row n reads, or -1 = missing (skipped).
+/* Convolution as gather + matrix product. table: I32 [N, taps], row of x that tap t of output row n reads; missing: skipped.
  * acc runs over k = (tap ascending, channel ascending).
  *   ESI_CONV_TAP_MAJOR      w is [O, taps * Ci], element (o, t, c) at o*taps*Ci + t*Ci + c      (sparse convolutions)
  *   ESI_CONV_CHANNEL_MAJOR  w is [O, Ci * taps], element (o, t, c) at o*taps*Ci + c*taps + t    (PyTorch conv2d/conv3d)
@@ -110,13 +112,15 @@ espalier_status esi_scale_rows(espalier_context *ctx, esi_tensor y, esi_tensor x
 
 /* ---------------------------------------------------------------- movement of rows and channel groups (not in place) */
 
-/* y[i] = x[index[i]], zeros where index[i] == -1. index: I32 [rows of y, 1]. C2S by gather: reshape x to [8 N, C] first. */
+/* y[i] = x[index[i]], zeros where it is missing. index: I32 [rows of y, 1]. C2S by gather: reshape x to [8 N, C] first. */
 espalier_status esi_gather_rows(espalier_context *ctx, esi_tensor y, esi_tensor x, esi_tensor index);
-/* y[index[i]] = x[i] where index[i] >= 0; rows of y that no index names are left alone. Indices must be distinct. */
+/* y[index[i]] = x[i] where y has that row; rows of y that no index names are left alone. Indices must be distinct: not checked, and the
+ * result of two threads that write one row would depend on chance. */
 espalier_status esi_scatter_rows(espalier_context *ctx, esi_tensor y, esi_tensor x, esi_tensor index);
 /* y[r, c * repeat + j] = x[r, c] */
 espalier_status esi_repeat_cols(espalier_context *ctx, esi_tensor y, esi_tensor x, int64_t repeat);
-/* y[r, c * repeat + j] = y[r, c * repeat + j] + x[index[r], c]; index may be null (= r): skip connection of the up block. */
+/* y[r, c * repeat + j] = y[r, c * repeat + j] + x[index[r], c], nothing where it is missing; index may be null (= r): skip connection of
+ * the up block. */
 espalier_status esi_add_repeat_cols(espalier_context *ctx, esi_tensor y, esi_tensor x, esi_tensor index, int64_t repeat);
 /* y[r, c] = (sum over j in order from +0 of x[r, c * group + j]) / group */
 espalier_status esi_mean_cols(espalier_context *ctx, esi_tensor y, esi_tensor x, int64_t group);
@@ -128,10 +132,11 @@ espalier_status esi_transpose(espalier_context *ctx, esi_tensor y, esi_tensor x)
 /* ---------------------------------------------------------------- tables */
 
 typedef enum esi_pool_kind { ESI_POOL_MAX = 0, ESI_POOL_MEAN = 1 } esi_pool_kind;
-/* y[n, c] = max or mean over the taps t of x[table[n, t], c], taps ascending; missing taps (-1) are skipped; the mean divides by the number
- * of taps present; no tap gives 0. */
+/* y[n, c] = max (m = m > x ? m : x) or mean over the taps t of x[table[n, t], c], taps ascending; missing taps are skipped; the mean divides
+ * by the number of taps present; no tap gives 0. */
 espalier_status esi_pool_rows(espalier_context *ctx, esi_tensor y, esi_tensor x, esi_tensor table, esi_pool_kind kind);
-/* y[n, c] = acc over t of fma(weight[n, t], x[table[n, t], c], acc) from +0; -1 skipped. Bilinear resize, deformable convolution. */
+/* y[n, c] = acc over t of fma(weight[n, t], x[table[n, t], c], acc) from +0; missing rows are skipped. Bilinear resize, deformable
+ * convolution. */
 espalier_status esi_weighted_gather(espalier_context *ctx, esi_tensor y, esi_tensor x, esi_tensor table, esi_tensor weight);
 /* y[0, c] = mean over all rows of x (rule 5 over a column: rows in order in fp64, divided, rounded). y: [1, C]. */
 espalier_status esi_mean_rows(espalier_context *ctx, esi_tensor y, esi_tensor x);

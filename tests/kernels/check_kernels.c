@@ -95,7 +95,8 @@ static void compare(checker *k, const kernel_case *c, const char *where, const r
         if (!same_number(want->numbers[i], got->numbers[i])) fail(k, c, where, "another number");
     for (size_t i = 0; i < want->n; i++)
         if (!same_value(want->values[i], got->values[i])) {
-            snprintf(text, sizeof text, "value %zu of %zu is %a, plain C has %a", i, want->n, (double)got->values[i], (double)want->values[i]);
+            snprintf(text, sizeof text, "value %zu of %zu is %a, plain C has %a", i, want->n, (double)got->values[i],
+                     (double)want->values[i]);
             fail(k, c, where, text);
             return;
         }

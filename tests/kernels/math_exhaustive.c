@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * math_exhaustive.c: the error of every fp32 function over every float, and whether all instances give the same bits there; the software fma
- * against the C library's. Not part of the test run: it takes several minutes of processor time.
+ * math_exhaustive.c: the error of every fp32 function over every float, and whether all instances give the same bits there; the software
+ * fma against the C library's. Not part of the test run: it takes several minutes of processor time.
  *
  *     math_exhaustive [--threads N] [--stride N] [--fma MILLIONS] [FUNCTION...]
  *
@@ -135,8 +135,8 @@ static uint64_t next_random(uint64_t *state)
     return *state;
 }
 
-/* Random operands in five kinds: any bits; close exponents; addend near minus the product; product near the smallest numbers; product very near
- * half a last bit of the addend. */
+/* Random operands in five kinds: any bits; close exponents; addend near minus the product; product near the smallest numbers; product very
+ * near half a last bit of the addend. */
 static bool check_fma(uint64_t count)
 {
     uint64_t state = UINT64_C(0x9e3779b97f4a7c15), n_wrong = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * math_instance.h: the vector vocabulary and vmath.h built once per instruction set (math_instance.c), behind one table, for the programs that
- * compare the instances.
+ * math_instance.h: the vector vocabulary and vmath.h built once per instruction set (math_instance.c), behind one table, for the programs
+ * that compare the instances.
  */
 #ifndef MATH_INSTANCE_H
 #define MATH_INSTANCE_H

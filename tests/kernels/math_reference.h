@@ -2,8 +2,8 @@
  *
  * math_reference.h: what the fp32 functions of vmath.h should give, from the C library's fp64 functions, and the measure of the error.
  *
- * Errors are in ulp of fp32 at the exact value y. The activations are measured against the larger of |y| and 2^-20 |x| (ARCHITECTURE.md, "One
- * arithmetic", rule 9), everything against at least 2^-40, below which a store gives 0.
+ * Errors are in ulp of fp32 at the exact value y. The activations are measured against the larger of |y| and 2^-20 |x| (ARCHITECTURE.md,
+ * "One arithmetic", rule 9), everything against at least 2^-40, below which a store gives 0.
  */
 #ifndef MATH_REFERENCE_H
 #define MATH_REFERENCE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * math_vectors.c: do all instances of the vector vocabulary and of vmath.h give the bits of plain C? Every function over a regular sample of all
- * floats, the vocabulary over pairs of special and random values, row sums and partial loads over all lengths. The full walk over
+ * math_vectors.c: do all instances of the vector vocabulary and of vmath.h give the bits of plain C? Every function over a regular sample
+ * of all floats, the vocabulary over pairs of special and random values, row sums and partial loads over all lengths. The full walk over
  * all floats is math_exhaustive.
  */
 #include "kernels/math_instance.h"
@@ -17,7 +17,8 @@ static int n_failures;
 static void report(const math_instance *a, const math_instance *b, const char *what, float x, float left, float right)
 {
     if (++n_failures > 20) return;
-    printf("FAIL %s: %s %a, %s %a at %a (0x%08x)\n", what, a->name, (double)left, b->name, (double)right, (double)x, (unsigned)bits_of_float(x));
+    printf("FAIL %s: %s %a, %s %a at %a (0x%08x)\n", what, a->name, (double)left, b->name, (double)right, (double)x,
+           (unsigned)bits_of_float(x));
 }
 
 /* first + i * stride, wrapping; n = number of floats */
@@ -47,9 +48,9 @@ static uint32_t next_random(uint64_t *state)
 static void fill_operands(float *p, float *q)
 {
     static const float special[32] = {
-        0.0f, -0.0f, 1.0f, -1.0f, 0x1p-40f, -0x1p-40f, 0x1.fffffep-41f, -0x1.fffffep-41f, INFINITY, -INFINITY, NAN, -NAN, 0x1p-126f, 0x1p-149f,
-        -0x1.8p-130f, 0x1.fffffep+127f, -0x1.fffffep+127f, 0x1p23f, 0x1p24f, 0x1.000002p0f, 0.5f, -0.5f, 3.0f, 1e10f, -1e-10f, 88.0f,
-        -87.0f, 20.0f, 0x1p-63f, 0x1p-20f, 2.5f, -7.25f};
+        0.0f, -0.0f, 1.0f, -1.0f, 0x1p-40f, -0x1p-40f, 0x1.fffffep-41f, -0x1.fffffep-41f, INFINITY, -INFINITY, NAN, -NAN, 0x1p-126f,
+        0x1p-149f, -0x1.8p-130f, 0x1.fffffep+127f, -0x1.fffffep+127f, 0x1p23f, 0x1p24f, 0x1.000002p0f, 0.5f, -0.5f, 3.0f, 1e10f, -1e-10f,
+        88.0f, -87.0f, 20.0f, 0x1p-63f, 0x1p-20f, 2.5f, -7.25f};
     uint64_t state = 1;
 
     for (uint32_t i = 0; i < BLOCK; i++) {

@@ -3,8 +3,8 @@
 # run.sh BUILD GROUP: the same model files, picture and seed give the same bits, whatever computes them. Every line that repro_hash prints
 # must stand in expected.txt. Groups: models levels threads budget layouts tiny compiler old_cpu aarch64, and aarch64_kernels, which
 # compares the NEON kernels with the plain ones under the emulator; what cannot run here is said to be skipped (exit 77 when that is the
-# whole group). "update" writes expected.txt anew, with the plain C kernels: do that, and raise ESPALIER_ARITHMETIC_VERSION, when results are
-# meant to change.
+# whole group). "update" writes expected.txt anew, with the plain C kernels: do that, and raise ESPALIER_ARITHMETIC_VERSION, when results
+# are meant to change.
 set -eu
 
 build=$(cd "$1" && pwd)
@@ -188,7 +188,7 @@ old_cpu_levels() {
     [ "$found" = "$2" ] || { echo "FAILED $1: found kernels '$found', expected '$2'"; failures=$((failures + 1)); }
 }
 
-# Processors that lack some or all of FMA, AVX, AVX2, F16C and AVX-512: an instruction of these that strayed out of its kernels ends the run.
+# Processors that lack some or all of FMA, AVX, F16C and AVX-512: an instruction of these that strayed out of its kernels ends the run.
 old_cpu() {
     command -v qemu-x86_64 >/dev/null || skip_group "qemu-user is not installed"
     old_cpu_levels core2duo "generic "

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 #
-# contact_sheet.py PROGRAM [-o SHEET.png] [--example EXAMPLE.png] [NAME...]: pictures of the embedded model beside the meshes that PROGRAM makes of
-# them, seen from the same side. Needs Debian's python3-numpy and python3-pil.
+# contact_sheet.py PROGRAM [-o SHEET.png] [--example EXAMPLE.png] [NAME...]: pictures of the embedded model beside the meshes that PROGRAM
+# makes of them, seen from the same side. Needs Debian's python3-numpy and python3-pil.
 #
-# The pictures' cameras are not stored. They are estimated: azimuth, elevation and distance are searched so that the outline of the projected
-# mesh overlaps the picture's alpha best; size and place follow from the two bounding boxes. The number under each pair is that overlap
-# (intersection over union).
+# The pictures' cameras are not stored. They are estimated: azimuth, elevation and distance are searched so that the outline of the
+# projected mesh overlaps the picture's alpha best; size and place follow from the two bounding boxes. The number under each pair is
+# that overlap (intersection over union).
 import argparse
 import os
 import struct

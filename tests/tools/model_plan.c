@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * model_plan.c: presets and the tensors of each network: names, shapes and dtypes of the release (neural-flow.md 3 and 4, neural-voxel.md 4
- * and 5), and the flat GGUF form of trellis.cpp (files.md). Values are scaled so that an untrained network stays within ordinary numbers
+ * model_plan.c: presets and the tensors of each network: names, shapes and dtypes of the release, and the flat GGUF form of trellis.cpp.
+ * Values are scaled so that an untrained network stays within ordinary numbers
  * and decides about half of its questions with yes.
  */
 #include "model_plan.h"

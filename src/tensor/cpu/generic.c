@@ -126,7 +126,8 @@ static void product(const esi_product *p, size_t row0, size_t row1, size_t col0,
 
 /* ---------------------------------------------------------------- attention
  * One query, keys in tiles of 64. m: running maximum, l: running sum, o: running weighted values. Probabilities, and o after it was
- * scaled, go through the store rule, so that no subnormal number can arise from them. Hidden keys keep their place in the tile with p = +0. */
+ * scaled, go through the store rule, so that no subnormal number can arise from them. Hidden keys keep their place in the tile with
+ * p = +0. */
 
 typedef struct running_softmax {
     float m, l, *o;

@@ -5,8 +5,8 @@
  * Blocking after K. Goto, R. van de Geijn, "Anatomy of high-performance matrix multiplication", 2008, with the operands' roles chosen for
  * gathered rows. A group of columns at a time: its weights are expanded and packed once, in segments (a tap and a range of channels)
  * that fit the second-level cache. Then tasks take blocks of rows: for each segment in order, the rows that have the tap are gathered
- * `mr` at a time into a strip, and the tile kernel adds strip times segment to the block's accumulators. Accumulators wait in memory between
- * segments; storing and loading fp32 is exact, so no result depends on any size below.
+ * `mr` at a time into a strip, and the tile kernel adds strip times segment to the block's accumulators. Accumulators wait in memory
+ * between segments; storing and loading fp32 is exact, so no result depends on any size below.
  */
 #include "tensor/cpu/driver.h"
 

@@ -146,7 +146,8 @@ static inline VF VM(erf)(VF x)
 /* max(x, 0) */
 static inline VF VM(relu)(VF x) { return V_SELECT(V_LT(x, V_ZERO()), V_ZERO(), x); }
 
-/* 1 / (1 + e^-x). Below -87 the result is the one at -87, 1.6e-38: the smallest whose reciprocal is no subnormal, and a store makes it 0. */
+/* 1 / (1 + e^-x). Below -87 the result is the one at -87, 1.6e-38: the smallest whose reciprocal is no subnormal, and a store makes it
+ * 0. */
 static inline VF VM(sigmoid)(VF x)
 {
     VF bounded = V_MAX(V_SET1(-87.0f), x);
@@ -191,8 +192,8 @@ static inline VF VM(gelu_tanh)(VF x)
     return V_DIV(bounded, V_ADD(VM(exp_sum)(v, v_low), V_SET1(1.0f)));
 }
 
-/* GELU, erf form: x Phi(x). Up to |x| = 0.5: x (1/2 + x P(x^2)). Beyond, with a = |x|, 1 / Phi(-a) = e^(a^2 / 2) M(a) where M, the inverse of
- * half the scaled complementary error function, is nearly straight: M(a) = 1 + 39/16 a + C(a - 3), C small, constant from 5.75 on.
+/* GELU, erf form: x Phi(x). Up to |x| = 0.5: x (1/2 + x P(x^2)). Beyond, with a = |x|, 1 / Phi(-a) = e^(a^2 / 2) M(a) where M, the inverse
+ * of half the scaled complementary error function, is nearly straight: M(a) = 1 + 39/16 a + C(a - 3), C small, constant from 5.75 on.
  * a^2 / 2, its exponential and M are kept as sums of two fp32 numbers. x Phi(x) = max(x, 0) - a Phi(-a). */
 static inline VF VM(gelu_erf)(VF x)
 {
