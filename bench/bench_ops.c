@@ -142,7 +142,8 @@ static espalier_status surface(espalier_context *ctx, esi_coords *out, int64_t t
                 for (int32_t z = -half; z <= half; z++) {
                     double d2 = (double)x * x + (double)y * y + (double)z * z;
                     bool in = d2 >= (radius - 0.75) * (radius - 0.75) && d2 < (radius + 0.75) * (radius + 0.75);
-                    bool noise = !in && d2 >= (radius - 2) * (radius - 2) && d2 < (radius + 2) * (radius + 2) && bench_next(&state) % 64 == 0;
+                    bool near = d2 >= (radius - 2) * (radius - 2) && d2 < (radius + 2) * (radius + 2);
+                    bool noise = !in && near && bench_next(&state) % 64 == 0;
                     if ((!in && !noise) || count == target) continue;
                     rows[4 * count] = 0;
                     rows[4 * count + 1] = x + half;

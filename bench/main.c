@@ -2,7 +2,7 @@
  *
  * main.c: espalier-bench: speed of operations and stages as a share of what this machine's multiply-add units can do.
  *
- *   espalier-bench [NAMES...] [--threads N] [--cpu-level L] [--json] [--list]
+ *   espalier-bench [NAMES...] [--threads N] [--cpu-level LEVEL] [--seconds S] [--json] [--list]
  *
  * A name selects every benchmark that begins with it ("linear", "conv/27x100000"). share = GFLOPS per CPU second over what a loop of
  * independent multiply-adds of the same instruction set reaches right before and after; the best of several runs is kept.
@@ -57,7 +57,10 @@ typedef struct options {
 
 static int usage(const char *why)
 {
-    fprintf(stderr, "espalier-bench: %s\nusage: espalier-bench [NAMES...] [--threads N] [--cpu-level LEVEL] [--seconds S] [--json] [--list]\n", why);
+    fprintf(stderr,
+            "espalier-bench: %s\n"
+            "usage: espalier-bench [NAMES...] [--threads N] [--cpu-level LEVEL] [--seconds S] [--json] [--list]\n",
+            why);
     return 2;
 }
 
@@ -76,14 +79,15 @@ static int parse(options *o, int argc, char **argv)
         } else if (strcmp(argv[i], "--seconds") == 0 && value) {
             char *end = NULL;
             o->min_seconds = strtod(value, &end);
-            if (*end || !(o->min_seconds >= 0 && o->min_seconds <= 3600)) return usage("--seconds is a number from 0 to 3600");
+            if (end == value || *end || !(o->min_seconds >= 0 && o->min_seconds <= 3600))
+                return usage("--seconds is a number from 0 to 3600");
             i++;
-        }
-        else if (strcmp(argv[i], "--cpu-level") == 0 && value) {
+        } else if (strcmp(argv[i], "--cpu-level") == 0 && value) {
             if (espalier_cpu_level_parse(&o->runtime.cpu_level, value) != ESPALIER_OK) return usage("unknown CPU level");
             i++;
         } else if (argv[i][0] == '-') return usage("unknown option, or its value is missing");
-        else if (o->n_names < ESI_COUNT(o->names)) o->names[o->n_names++] = argv[i];
+        else if (o->n_names == ESI_COUNT(o->names)) return usage("too many names");
+        else o->names[o->n_names++] = argv[i];
     }
     return 0;
 }
