@@ -90,6 +90,17 @@ static esi_tensor indices(case_state *s, int64_t rows, int64_t cols, int64_t lim
     return t;
 }
 
+/* I32: 0 .. period - 1 in runs of `run`, again and again. */
+static esi_tensor runs(case_state *s, int64_t rows, int64_t period, int64_t run)
+{
+    int32_t *values = host(s, sizeof *values * (size_t)rows);
+    esi_tensor t;
+
+    for (int64_t i = 0; i < rows; i++) values[i] = (int32_t)(i % period / run);
+    note(s, esi_tensor_from(s->ctx, &t, rows, 1, ESI_I32, values));
+    return t;
+}
+
 /* Distinct indices: a random order of [0, n). */
 static esi_tensor permutation(case_state *s, int64_t n)
 {
@@ -182,14 +193,16 @@ static void run_conv(case_state *s, const int64_t *p) /* n, ci, o, dtype, varian
     RUN(esi_conv(s->ctx, y, x, table, w, (esi_conv_layout)p[6], &e));
 }
 
-static void run_attention(case_state *s, const int64_t *p) /* nq, nk, heads, dim, windows, bias, region */
+/* nq, nk, heads, dim, windows, bias, number of regions, large scale, small values, length of a region (0: mixed) */
+static void run_attention(case_state *s, const int64_t *p)
 {
     esi_tensor q = matrix(s, p[4] * p[0], p[2] * p[3]), k = matrix(s, p[4] * p[1], p[2] * p[3]);
     esi_tensor v = matrix(s, p[4] * p[1], p[2] * p[3]), y = output(s, p[4] * p[0], p[2] * p[3]);
     esi_attention_args a = {.heads = (int)p[2], .windows = p[4], .scale = p[7] ? 3.0f : 1.0f / sqrtf((float)p[3])};
 
     if (p[5]) a.bias = matrix(s, p[2] * p[0], p[1]);
-    if (p[6]) a.region = indices(s, p[4] * p[1], 1, p[6], 0);
+    if (p[6]) a.region = p[9] ? runs(s, p[4] * p[1], p[1], p[9]) : indices(s, p[4] * p[1], 1, p[6], 0);
+    if (p[8]) RUN(esi_scale(s->ctx, v, v, 0x1p-37f)); /* sums near the limit of the store rule */
     RUN(esi_attention(s->ctx, y, q, k, v, &a));
 }
 
@@ -348,6 +361,11 @@ static void attentions(const visitor *v)
     v->visit(v->user, &(kernel_case){.op = "attention", .run = run_attention, .p = {250, 260, 1, 64, 1, 0, 0, 0}});
     v->visit(v->user, &(kernel_case){.op = "attention", .run = run_attention, .p = {200, 200, 2, 32, 1, 1, 5, 0}});
     v->visit(v->user, &(kernel_case){.op = "attention", .run = run_attention, .p = {33, 130, 2, 128, 1, 0, 0, 1}});
+    /* more queries than one block, with a bias; first tiles without a visible key; partial sums that the store rule may touch */
+    v->visit(v->user, &(kernel_case){.op = "attention", .run = run_attention, .p = {603, 70, 2, 5, 1, 1, 0, 0}});
+    v->visit(v->user, &(kernel_case){.op = "attention", .run = run_attention, .p = {210, 210, 2, 9, 2, 1, 3, 0, 0, 70}});
+    v->visit(v->user, &(kernel_case){.op = "attention", .run = run_attention, .p = {90, 300, 1, 17, 1, 0, 0, 0, 1}});
+    v->visit(v->user, &(kernel_case){.op = "attention", .run = run_attention, .p = {90, 300, 1, 17, 1, 0, 0, 1, 1}});
 }
 
 static void norms(const visitor *v)

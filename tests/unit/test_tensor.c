@@ -349,6 +349,61 @@ static void wild_indices(void **state)
     }
 }
 
+/* The loops that all levels share store by the rule as well: 2^-40 stays, half of it does not. */
+static void store_rule_of_shared_loops(void **state)
+{
+    static const float limit = 0x1p-40f, pair[8] = {0x1p-40f, 0, 0x1p-39f, 0, 0, 0x1p-40f, 0, 0x1p-39f};
+    fixture f;
+    esi_scope s;
+    esi_tensor x, y, table, weight;
+
+    (void)state;
+    open_fixture(&f, ESPALIER_CPU_BEST, 2);
+    s = esi_scope_begin(f.ctx);
+    x = make(&f, 2, 4, pair);
+    y = make(&f, 2, 2, NULL);
+    assert_int_equal(esi_mean_cols(f.ctx, y, x, 2), ESPALIER_OK);
+    expect_values(&f, y, (const float[]){0, limit, 0, limit});
+    y = make(&f, 1, 4, NULL);
+    assert_int_equal(esi_mean_rows(f.ctx, y, x), ESPALIER_OK);
+    expect_values(&f, y, (const float[]){0, 0, limit, limit});
+    assert_int_equal(esi_tensor_from(f.ctx, &table, 1, 2, ESI_I32, (const int32_t[]){0, 1}), ESPALIER_OK);
+    assert_int_equal(esi_pool_rows(f.ctx, y, x, table, ESI_POOL_MEAN), ESPALIER_OK);
+    expect_values(&f, y, (const float[]){0, 0, limit, limit});
+    weight = make(&f, 1, 2, (const float[]){0.5f, 0.75f});
+    assert_int_equal(esi_weighted_gather(f.ctx, y, x, table, weight), ESPALIER_OK);
+    expect_values(&f, y, (const float[]){0, 0, limit, 1.5f * limit});
+    x = make(&f, 1, 2, (const float[]){-0x1.fffffep-31f, 0x1p-40f});
+    y = make(&f, 1, 4, (const float[]){0x1p-30f, 1, -0x1p-39f, 0});
+    assert_int_equal(esi_add_repeat_cols(f.ctx, y, x, (esi_tensor){0}, 2), ESPALIER_OK);
+    expect_values(&f, y, (const float[]){0, 1.0f - 0x1.fffffep-31f, -limit, limit});
+    esi_scope_end(f.ctx, s);
+    close_fixture(&f);
+}
+
+/* Statistics run over all rows, however many: half of them -1, half of them 1 in the first group; the other way round in the second. */
+static void group_norm_of_many_rows(void **state)
+{
+    enum { ROWS = 40000, COLS = 6 };
+    float *values = malloc(ROWS * COLS * sizeof *values);
+    fixture f;
+    esi_scope s;
+    esi_tensor x;
+
+    (void)state;
+    assert_non_null(values);
+    for (int r = 0; r < ROWS; r++)
+        for (int c = 0; c < COLS; c++) values[r * COLS + c] = (r < ROWS / 2) == (c < COLS / 2) ? -1.0f : 1.0f;
+    open_fixture(&f, ESPALIER_CPU_BEST, 2);
+    s = esi_scope_begin(f.ctx);
+    x = make(&f, ROWS, COLS, values);
+    assert_int_equal(esi_group_norm(f.ctx, x, x, 2, &(esi_norm_args){.eps = 0.0f}), ESPALIER_OK);
+    expect_values(&f, x, values);       /* mean 0, variance 1 */
+    esi_scope_end(f.ctx, s);
+    close_fixture(&f);
+    free(values);
+}
+
 /* ------------------------------------------------------ memory, cancellation */
 
 static espalier_status all_kinds(fixture *f)
@@ -489,6 +544,8 @@ int main(void)
         cmocka_unit_test(refusals),
         cmocka_unit_test(empty_sums),
         cmocka_unit_test(wild_indices),
+        cmocka_unit_test(store_rule_of_shared_loops),
+        cmocka_unit_test(group_norm_of_many_rows),
         cmocka_unit_test(failing_allocations),
         cmocka_unit_test(over_budget),
         cmocka_unit_test(scratch_fits_the_budget),
