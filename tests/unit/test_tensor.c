@@ -3,56 +3,9 @@
  * test_tensor.c: handles, scopes, views and host copies; what ops refuse and how they say it; failing allocations, budget and cancel in
  * ops.
  */
-#include "tensor/ops.h"
-
-#include "support.h"
+#include "tensor_fixture.h"
 
 #include <math.h>
-
-typedef struct fixture {
-    test_allocator memory;
-    espalier_runtime *runtime;
-    espalier_context *ctx;
-} fixture;
-
-static void open_fixture(fixture *f, espalier_cpu_level level, int threads)
-{
-    espalier_runtime_options o = espalier_runtime_options_default();
-
-    memset(f, 0, sizeof *f);
-    o.cpu_level = level;
-    o.threads = threads;
-    o.allocator = (espalier_allocator){&f->memory, test_allocate, test_release};
-    assert_int_equal(espalier_runtime_create(&f->runtime, &o), ESPALIER_OK);
-    assert_int_equal(espalier_context_create(&f->ctx, f->runtime), ESPALIER_OK);
-}
-
-static void close_fixture(fixture *f)
-{
-    assert_null(f->ctx->buffers);
-    assert_int_equal(espalier_context_memory_now(f->ctx), 0);
-    espalier_context_free(f->ctx);
-    espalier_runtime_free(f->runtime);
-    assert_int_equal(atomic_load(&f->memory.live_blocks), 0);
-}
-
-static esi_tensor make(fixture *f, int64_t rows, int64_t cols, const float *values)
-{
-    esi_tensor t;
-    if (values) assert_int_equal(esi_tensor_from(f->ctx, &t, rows, cols, ESI_F32, values), ESPALIER_OK);
-    else assert_int_equal(esi_tensor_new(f->ctx, &t, rows, cols, ESI_F32), ESPALIER_OK);
-    return t;
-}
-
-static void expect_values(fixture *f, esi_tensor t, const float *want)
-{
-    size_t n = (size_t)(t.rows * t.cols);
-    float *got = malloc(n * sizeof *got);
-    assert_non_null(got);
-    assert_int_equal(esi_tensor_read(f->ctx, t, got), ESPALIER_OK);
-    assert_memory_equal(got, want, n * sizeof *got);
-    free(got);
-}
 
 static void refused(fixture *f, espalier_status st, const char *text)
 {
@@ -288,122 +241,6 @@ static void refusals(void **state)
     close_fixture(&f);
 }
 
-/* Attention without keys and products without channels are sums of nothing. */
-static void empty_sums(void **state)
-{
-    static const float zeros[32] = {0};
-    fixture f;
-    esi_scope s;
-    esi_tensor x, y, w;
-
-    (void)state;
-    for (int level = ESPALIER_CPU_GENERIC; level <= ESPALIER_CPU_NEON; level++) {
-        if (!espalier_cpu_level_supported((espalier_cpu_level)level)) continue;
-        open_fixture(&f, (espalier_cpu_level)level, 2);
-        s = esi_scope_begin(f.ctx);
-        x = make(&f, 4, 8, NULL);
-        y = make(&f, 4, 8, NULL);
-        assert_int_equal(esi_fill(f.ctx, x, 1.0f), ESPALIER_OK);
-        assert_int_equal(esi_fill(f.ctx, y, 5.0f), ESPALIER_OK);
-        assert_int_equal(esi_attention(f.ctx, y, x, esi_rows(x, 0, 0), esi_rows(x, 0, 0), &(esi_attention_args){.heads = 1, .windows = 1}),
-                         ESPALIER_OK);
-        expect_values(&f, y, zeros);
-        assert_int_equal(esi_weight_wrap(f.ctx, &w, 8, 0, ESI_F32, zeros), ESPALIER_OK);
-        assert_int_equal(esi_fill(f.ctx, y, 5.0f), ESPALIER_OK);
-        assert_int_equal(esi_linear(f.ctx, y, esi_cols(x, 0, 0), w, NULL), ESPALIER_OK);
-        expect_values(&f, y, zeros);
-        esi_weight_release(f.ctx, &w);
-        esi_scope_end(f.ctx, s);
-        close_fixture(&f);
-    }
-}
-
-/* No index outside x is followed: it counts as missing. */
-static void wild_indices(void **state)
-{
-    static const int32_t wild[4] = {1, 4, INT32_MAX, INT32_MIN};
-    static const float x_values[8] = {1, 2, 3, 4, 5, 6, 7, 8}, one[4] = {1, 0, 0, 1};
-    fixture f;
-    esi_scope s;
-    esi_tensor x, y, w, index;
-
-    (void)state;
-    for (int level = ESPALIER_CPU_GENERIC; level <= ESPALIER_CPU_NEON; level++) {
-        if (!espalier_cpu_level_supported((espalier_cpu_level)level)) continue;
-        open_fixture(&f, (espalier_cpu_level)level, 1);
-        s = esi_scope_begin(f.ctx);
-        x = make(&f, 4, 2, x_values);
-        y = make(&f, 4, 2, NULL);
-        w = make(&f, 2, 2, one);
-        assert_int_equal(esi_tensor_from(f.ctx, &index, 4, 1, ESI_I32, wild), ESPALIER_OK);
-        assert_int_equal(esi_gather_rows(f.ctx, y, x, index), ESPALIER_OK);
-        expect_values(&f, y, (const float[]){3, 4, 0, 0, 0, 0, 0, 0});
-        assert_int_equal(esi_conv(f.ctx, y, x, index, w, ESI_CONV_TAP_MAJOR, NULL), ESPALIER_OK);
-        expect_values(&f, y, (const float[]){3, 4, 0, 0, 0, 0, 0, 0});
-        assert_int_equal(esi_pool_rows(f.ctx, y, x, index, ESI_POOL_MEAN), ESPALIER_OK);
-        expect_values(&f, y, (const float[]){3, 4, 0, 0, 0, 0, 0, 0});
-        assert_int_equal(esi_scatter_rows(f.ctx, y, x, index), ESPALIER_OK);
-        expect_values(&f, y, (const float[]){3, 4, 1, 2, 0, 0, 0, 0});
-        esi_scope_end(f.ctx, s);
-        close_fixture(&f);
-    }
-}
-
-/* The loops that all levels share store by the rule as well: 2^-40 stays, half of it does not. */
-static void store_rule_of_shared_loops(void **state)
-{
-    static const float limit = 0x1p-40f, pair[8] = {0x1p-40f, 0, 0x1p-39f, 0, 0, 0x1p-40f, 0, 0x1p-39f};
-    fixture f;
-    esi_scope s;
-    esi_tensor x, y, table, weight;
-
-    (void)state;
-    open_fixture(&f, ESPALIER_CPU_BEST, 2);
-    s = esi_scope_begin(f.ctx);
-    x = make(&f, 2, 4, pair);
-    y = make(&f, 2, 2, NULL);
-    assert_int_equal(esi_mean_cols(f.ctx, y, x, 2), ESPALIER_OK);
-    expect_values(&f, y, (const float[]){0, limit, 0, limit});
-    y = make(&f, 1, 4, NULL);
-    assert_int_equal(esi_mean_rows(f.ctx, y, x), ESPALIER_OK);
-    expect_values(&f, y, (const float[]){0, 0, limit, limit});
-    assert_int_equal(esi_tensor_from(f.ctx, &table, 1, 2, ESI_I32, (const int32_t[]){0, 1}), ESPALIER_OK);
-    assert_int_equal(esi_pool_rows(f.ctx, y, x, table, ESI_POOL_MEAN), ESPALIER_OK);
-    expect_values(&f, y, (const float[]){0, 0, limit, limit});
-    weight = make(&f, 1, 2, (const float[]){0.5f, 0.75f});
-    assert_int_equal(esi_weighted_gather(f.ctx, y, x, table, weight), ESPALIER_OK);
-    expect_values(&f, y, (const float[]){0, 0, limit, 1.5f * limit});
-    x = make(&f, 1, 2, (const float[]){-0x1.fffffep-31f, 0x1p-40f});
-    y = make(&f, 1, 4, (const float[]){0x1p-30f, 1, -0x1p-39f, 0});
-    assert_int_equal(esi_add_repeat_cols(f.ctx, y, x, (esi_tensor){0}, 2), ESPALIER_OK);
-    expect_values(&f, y, (const float[]){0, 1.0f - 0x1.fffffep-31f, -limit, limit});
-    esi_scope_end(f.ctx, s);
-    close_fixture(&f);
-}
-
-/* Statistics run over all rows, however many: half of them -1, half of them 1 in the first group; the other way round in the second. */
-static void group_norm_of_many_rows(void **state)
-{
-    enum { ROWS = 40000, COLS = 6 };
-    float *values = malloc(ROWS * COLS * sizeof *values);
-    fixture f;
-    esi_scope s;
-    esi_tensor x;
-
-    (void)state;
-    assert_non_null(values);
-    for (int r = 0; r < ROWS; r++)
-        for (int c = 0; c < COLS; c++) values[r * COLS + c] = (r < ROWS / 2) == (c < COLS / 2) ? -1.0f : 1.0f;
-    open_fixture(&f, ESPALIER_CPU_BEST, 2);
-    s = esi_scope_begin(f.ctx);
-    x = make(&f, ROWS, COLS, values);
-    assert_int_equal(esi_group_norm(f.ctx, x, x, 2, &(esi_norm_args){.eps = 0.0f}), ESPALIER_OK);
-    expect_values(&f, x, values);       /* mean 0, variance 1 */
-    esi_scope_end(f.ctx, s);
-    close_fixture(&f);
-    free(values);
-}
-
 /* ------------------------------------------------------ memory, cancellation */
 
 static espalier_status all_kinds(fixture *f)
@@ -480,46 +317,6 @@ static void over_budget(void **state)
     close_fixture(&f);
 }
 
-/* Many threads and little memory left: smaller blocks, the same bits. */
-static void scratch_fits_the_budget(void **state)
-{
-    enum { ROWS = 2000, K = 64, COLS = 768, THREADS = 16 };
-    const uint64_t left = 3 << 20;
-    const esi_attention_args a = {.heads = 1, .windows = 4, .scale = 0.125f};
-    fixture f;
-    esi_scope s;
-    esi_tensor x, w, y, q, want_y, want_q;
-    float *values = malloc(ROWS * K * sizeof *values), *got = malloc(ROWS * COLS * sizeof *got);
-
-    (void)state;
-    assert_true(values && got);
-    for (size_t i = 0; i < ROWS * K; i++) values[i] = (float)(i * 7919 % 1009) / 512.0f - 1.0f;
-    for (int level = ESPALIER_CPU_GENERIC; level <= ESPALIER_CPU_NEON; level++) {
-        if (!espalier_cpu_level_supported((espalier_cpu_level)level)) continue;
-        open_fixture(&f, (espalier_cpu_level)level, THREADS);
-        s = esi_scope_begin(f.ctx);
-        x = make(&f, ROWS, K, values);
-        w = make(&f, COLS, K, values);
-        y = make(&f, ROWS, COLS, NULL);
-        q = make(&f, ROWS, K, NULL);
-        want_y = make(&f, ROWS, COLS, NULL);
-        want_q = make(&f, ROWS, K, NULL);
-        assert_int_equal(esi_linear(f.ctx, want_y, x, w, NULL), ESPALIER_OK);
-        assert_int_equal(esi_attention(f.ctx, want_q, x, x, x, &a), ESPALIER_OK);
-        espalier_context_set_memory_budget(f.ctx, espalier_context_memory_now(f.ctx) + left);
-        assert_int_equal(esi_linear(f.ctx, y, x, w, NULL), ESPALIER_OK);
-        assert_int_equal(esi_attention(f.ctx, q, x, x, x, &a), ESPALIER_OK);
-        assert_int_equal(esi_tensor_read(f.ctx, want_y, got), ESPALIER_OK);
-        expect_values(&f, y, got);
-        assert_int_equal(esi_tensor_read(f.ctx, want_q, got), ESPALIER_OK);
-        expect_values(&f, q, got);
-        esi_scope_end(f.ctx, s);
-        close_fixture(&f);
-    }
-    free(values);
-    free(got);
-}
-
 static void cancelled(void **state)
 {
     fixture f;
@@ -542,13 +339,8 @@ int main(void)
         cmocka_unit_test(scopes),
         cmocka_unit_test(views),
         cmocka_unit_test(refusals),
-        cmocka_unit_test(empty_sums),
-        cmocka_unit_test(wild_indices),
-        cmocka_unit_test(store_rule_of_shared_loops),
-        cmocka_unit_test(group_norm_of_many_rows),
         cmocka_unit_test(failing_allocations),
         cmocka_unit_test(over_budget),
-        cmocka_unit_test(scratch_fits_the_budget),
         cmocka_unit_test(cancelled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
