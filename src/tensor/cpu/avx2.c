@@ -9,11 +9,6 @@
 
 #include "tensor/cpu/vmath.h"
 
-#if defined(__clang__)
-#  define X_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#  define X_UNROLL _Pragma("GCC unroll 16")
-#endif
 #define X_NAME   esi_kernels_avx2
 #define X_LEVEL  ESPALIER_CPU_AVX2
 #define X_MR     6
@@ -30,7 +25,7 @@ static inline void transpose8(__m256 r[8])
 {
     __m256 t[8];
 
-    X_UNROLL for (int i = 0; i < 8; i += 4) {
+    V_UNROLL for (int i = 0; i < 8; i += 4) {
         __m256 a = _mm256_unpacklo_ps(r[i], r[i + 1]), b = _mm256_unpackhi_ps(r[i], r[i + 1]);
         __m256 c = _mm256_unpacklo_ps(r[i + 2], r[i + 3]), d = _mm256_unpackhi_ps(r[i + 2], r[i + 3]);
         t[i] = _mm256_shuffle_ps(a, c, 0x44);
@@ -38,7 +33,7 @@ static inline void transpose8(__m256 r[8])
         t[i + 2] = _mm256_shuffle_ps(b, d, 0x44);
         t[i + 3] = _mm256_shuffle_ps(b, d, 0xee);
     }
-    X_UNROLL for (int i = 0; i < 4; i++) {
+    V_UNROLL for (int i = 0; i < 4; i++) {
         r[i] = _mm256_permute2f128_ps(t[i], t[i + 4], 0x20);
         r[i + 4] = _mm256_permute2f128_ps(t[i], t[i + 4], 0x31);
     }

@@ -9,11 +9,6 @@
 
 #include "tensor/cpu/vmath.h"
 
-#if defined(__clang__)
-#  define X_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#  define X_UNROLL _Pragma("GCC unroll 16")
-#endif
 #define X_NAME   esi_kernels_avx512
 #define X_LEVEL  ESPALIER_CPU_AVX512
 #define X_MR     12
@@ -31,7 +26,7 @@ static inline void transpose16(__m512 r[16])
 {
     __m512 t[16];
 
-    X_UNROLL for (int i = 0; i < 16; i += 4) {
+    V_UNROLL for (int i = 0; i < 16; i += 4) {
         __m512 a = _mm512_unpacklo_ps(r[i], r[i + 1]), b = _mm512_unpackhi_ps(r[i], r[i + 1]);
         __m512 c = _mm512_unpacklo_ps(r[i + 2], r[i + 3]), d = _mm512_unpackhi_ps(r[i + 2], r[i + 3]);
         t[i] = _mm512_shuffle_ps(a, c, 0x44);
@@ -39,7 +34,7 @@ static inline void transpose16(__m512 r[16])
         t[i + 2] = _mm512_shuffle_ps(b, d, 0x44);
         t[i + 3] = _mm512_shuffle_ps(b, d, 0xee);
     }
-    X_UNROLL for (int i = 0; i < 4; i++) {
+    V_UNROLL for (int i = 0; i < 4; i++) {
         __m512 a = _mm512_shuffle_f32x4(t[i], t[i + 4], 0x88), b = _mm512_shuffle_f32x4(t[i], t[i + 4], 0xdd);
         __m512 c = _mm512_shuffle_f32x4(t[i + 8], t[i + 12], 0x88), d = _mm512_shuffle_f32x4(t[i + 8], t[i + 12], 0xdd);
         r[i] = _mm512_shuffle_f32x4(a, c, 0x88);

@@ -45,20 +45,20 @@ static inline __attribute__((always_inline)) void VM(tile)(const size_t m, size_
 {
     VF acc[X_MR][X_NV];
 
-    X_UNROLL for (size_t i = 0; i < m; i++)
-        X_UNROLL for (size_t v = 0; v < X_NV; v++) acc[i][v] = fresh ? V_ZERO() : V_LOAD(c[i] + column + v * V_LANES);
+    V_UNROLL for (size_t i = 0; i < m; i++)
+        V_UNROLL for (size_t v = 0; v < X_NV; v++) acc[i][v] = fresh ? V_ZERO() : V_LOAD(c[i] + column + v * V_LANES);
     for (; k > 0; k--) {
         VF bv[X_NV];
-        X_UNROLL for (size_t v = 0; v < X_NV; v++) bv[v] = V_LOAD(b + v * V_LANES);
-        X_UNROLL for (size_t i = 0; i < m; i++) {
+        V_UNROLL for (size_t v = 0; v < X_NV; v++) bv[v] = V_LOAD(b + v * V_LANES);
+        V_UNROLL for (size_t i = 0; i < m; i++) {
             VF av = V_SET1(a[i * row_step]);
-            X_UNROLL for (size_t v = 0; v < X_NV; v++) acc[i][v] = V_FMA(av, bv[v], acc[i][v]);
+            V_UNROLL for (size_t v = 0; v < X_NV; v++) acc[i][v] = V_FMA(av, bv[v], acc[i][v]);
         }
         a += k_step;
         b += ldb;
     }
-    X_UNROLL for (size_t i = 0; i < m; i++)
-        X_UNROLL for (size_t v = 0; v < X_NV; v++) V_STORE(c[i] + column + v * V_LANES, acc[i][v]);
+    V_UNROLL for (size_t i = 0; i < m; i++)
+        V_UNROLL for (size_t v = 0; v < X_NV; v++) V_STORE(c[i] + column + v * V_LANES, acc[i][v]);
 }
 
 static void VM(gemm)(size_t m, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float *const *c, size_t column, bool fresh)

@@ -9,11 +9,6 @@
 
 #include "tensor/cpu/vmath.h"
 
-#if defined(__clang__)
-#  define X_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#  define X_UNROLL _Pragma("GCC unroll 16")
-#endif
 #define X_NAME   esi_kernels_neon
 #define X_LEVEL  ESPALIER_CPU_NEON
 #define X_MR     6

@@ -14,11 +14,6 @@
 #define VMASK        __m256
 #define V_LANES      8
 #define VM(name)     esi_v##name##_avx2
-#if defined(__clang__)
-#  define V_UNROLL   _Pragma("clang loop unroll(full)")
-#else
-#  define V_UNROLL   _Pragma("GCC unroll 16")
-#endif
 
 static inline __m256i esi_avx2_tail(size_t n)
 {

@@ -14,7 +14,6 @@
 #define VMASK        __mmask16
 #define V_LANES      16
 #define VM(name)     esi_v##name##_avx512
-#define V_UNROLL
 
 #define V_TAIL(n)           ((__mmask16)((1u << (n)) - 1u))
 #define V_SIGN_BIT          _mm512_set1_epi32((int)0x80000000u)

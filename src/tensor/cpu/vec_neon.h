@@ -15,11 +15,6 @@
 #define VMASK        uint32x4_t
 #define V_LANES      4
 #define VM(name)     esi_v##name##_neon
-#if defined(__clang__)
-#  define V_UNROLL   _Pragma("clang loop unroll(full)")
-#else
-#  define V_UNROLL   _Pragma("GCC unroll 16")
-#endif
 
 static inline float32x4_t esi_neon_max(float32x4_t a, float32x4_t b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
 static inline float32x4_t esi_neon_min(float32x4_t a, float32x4_t b) { return vbslq_f32(vcltq_f32(a, b), a, b); }

@@ -32,7 +32,7 @@
 #define VMASK        int
 #define V_LANES      1
 #define VM(name)     esi_v##name##_scalar
-#define V_UNROLL
+#define V_UNROLL     /* plain loops */
 
 static inline uint32_t esi_scalar_bits(float x)
 {

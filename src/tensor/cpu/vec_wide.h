@@ -6,6 +6,13 @@
 #ifndef ESI_VEC_WIDE_H
 #define ESI_VEC_WIDE_H
 
+/* In front of a loop over the registers of one value, which must become straight code. */
+#if !defined(V_UNROLL) && defined(__clang__)
+#  define V_UNROLL _Pragma("clang loop unroll(full)")
+#elif !defined(V_UNROLL)
+#  define V_UNROLL _Pragma("GCC unroll 16")
+#endif
+
 #define W_PARTS (16 / V_LANES)
 #define W       VM(wide)
 
