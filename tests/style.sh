@@ -18,7 +18,7 @@ for f in $files; do
     case $f in *.c | *.h)
         head -1 "$f" | grep -q 'SPDX-License-Identifier: MIT' || complain "$f: no SPDX line"
         grep -q "$(printf '\t')" "$f" && complain "$f: tab"
-        awk 'length($0) > 150 { exit 1 }' "$f" || complain "$f: a line longer than 150 characters" ;;
+        awk 'length($0) > 140 { exit 1 }' "$f" || complain "$f: a line longer than 140 characters" ;;
     esac
 done
 [ $failed = 0 ] && echo "style: clean"

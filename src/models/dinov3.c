@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * dinov3.c: opens a DINOv3 ViT with the tensor names of Hugging Face transformers (separate q, k, v) or of timm (fused qkv). Sizes come
- * from the shapes; what shapes cannot tell comes from config.json, if there is one, or from the release. neural-flow.md 3, files.md.
+ * from the shapes; what shapes cannot tell comes from config.json, if there is one, or from the release.
  */
 #include "models/dinov3.h"
 

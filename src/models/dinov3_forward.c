@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * dinov3_forward.c: picture to image tokens: patches, transformer layers with 2-D rotary positions, and TRELLIS.2's final norm without
- * weights (Hugging Face modeling_dinov3_vit.py, trellis2 DinoV3FeatureExtractor; neural-flow.md 3).
+ * weights (Hugging Face modeling_dinov3_vit.py, trellis2 DinoV3FeatureExtractor).
  */
 #include "models/dinov3.h"
 

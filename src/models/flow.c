@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * flow.c: opens a flow transformer (SparseStructureFlowModel, SLatFlowModel): hyper-parameters from the json or from the shapes, then every
- * tensor by name. neural-flow.md 1 and 4, files.md. Only the released variant exists: rotary positions, shared modulation, RMS norm of
- * queries and keys.
+ * tensor by name. (TRELLIS.2 models/sparse_structure_flow.py, structured_latent_flow.py.) Only the released variant exists: rotary
+ * positions, shared modulation, RMS norm of queries and keys.
  */
 #include "models/flow.h"
 

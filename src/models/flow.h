@@ -65,7 +65,7 @@ typedef struct flow_buffers {
     esi_tensor tap_self, tap_cross, tap_mlp; /* [N, C] branch outputs before gate and residual; null unless a tap is set */
 } flow_buffers;
 
-/* flow_tables.c: host tables, rounded as neural-flow.md 4 says. */
+/* flow_tables.c: host tables, rounded where the reference rounds. */
 espalier_status esi_flow_rope_tables(espalier_context *ctx, esi_tensor *cos_out, esi_tensor *sin_out, const esi_flow_config *c,
                                      const int32_t *coords, int64_t N);
 void esi_flow_timestep_embedding(float *e, float t); /* e[FLOW_TIMESTEP_WIDTH] */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * flow_block.c: one block of the flow transformers (TRELLIS.2 ModulatedTransformerCrossBlock): self-attention with rotary positions,
- * cross-attention to the image tokens, MLP. neural-flow.md 4.
+ * cross-attention to the image tokens, MLP. (TRELLIS.2 modules/transformer/modulated.py.)
  *
  * Keys and values of the self-attention are made for all tokens first. Everything after them works row by row, so it runs in chunks of R
  * rows and neither the queries nor the MLP's hidden layer ever exist whole; the price is that the first norm is computed twice.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * flow_run.c: forward passes of the flow transformers: the memory plan, what a run keeps over its steps, timestep and modulation, and the
- * pass itself (TRELLIS.2 SparseStructureFlowModel.forward, SLatFlowModel.forward; neural-flow.md 4).
+ * pass itself (TRELLIS.2 SparseStructureFlowModel.forward, SLatFlowModel.forward).
  */
 #include "models/flow.h"
 

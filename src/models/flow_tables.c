@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * flow_tables.c: the rotary tables of the flow transformers from token coordinates, and the sinusoidal embedding of the timestep. Host code
- * in our own fp64 functions; the roundings to fp32 in between are the reference's (neural-flow.md 4).
+ * in our own fp64 functions; the roundings to fp32 in between are the reference's.
  */
 #include "models/flow.h"
 

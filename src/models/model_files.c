@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * model_files.c: finding the weight files of a model directory. The search orders are those of spec/files.md: the released pipeline.json
- * names one decoder in another repository, and people lay the two repositories out side by side, nested, or as a Hugging Face cache.
+ * model_files.c: finding the weight files of a model directory. The search orders follow how people have the files: the released
+ * pipeline.json names one decoder in another repository, and people lay the two repositories out side by side, nested, or as a Hugging Face
+ * cache.
  */
 #include "models/model_files.h"
 
@@ -189,7 +190,7 @@ static espalier_status find_encoder(espalier_context *ctx, esi_model_files *file
         if (try_encoder_dir(&s, arena_format(ctx, arena, "%s/%s", root, elsewhere[i]))) return ESPALIER_OK;
     if (try_encoder_dir(&s, cache_sibling(&s, "facebook", "dinov3-vitl16-pretrain-lvd1689m"))) return ESPALIER_OK;
     if (try_encoder_dir(&s, cache_sibling(&s, "timm", "vit_large_patch16_dinov3.lvd1689m"))) return ESPALIER_OK;
-    return esi_error_pending(ctx) ? ESPALIER_ERR_RESOURCE : s.status;     /* a path was not tried for want of memory */
+    return esi_error_pending(ctx) ? ESPALIER_ERR_RESOURCE : s.status; /* a path was not tried for want of memory */
 }
 
 /* ------------------------------------------------------------- the two layouts */

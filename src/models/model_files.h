@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * model_files.h: where the files of each role lie. Two layouts (spec/files.md): a Hugging Face directory with pipeline.json, in the several
+ * model_files.h: where the files of each role lie. Two layouts: a Hugging Face directory with pipeline.json, in the several
  * ways people arrange it, and trellis.cpp's flat directory of GGUF files. Looks at names only; opens nothing but pipeline.json.
  */
 #ifndef ESI_MODEL_FILES_H

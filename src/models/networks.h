@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * networks.h: the four kinds of networks of TRELLIS.2 over named weights. Immutable after opening; forward passes use the context's tensors
- * only, so several contexts may run one network at once. Specs: neural-flow.md 3 and 4, neural-voxel.md 1 to 5.
+ * only, so several contexts may run one network at once.
  *
- * Opening takes the weight file and the text of its json config (NULL: derived from shapes and release defaults as spec/files.md says).
+ * Opening takes the weight file and the text of its json config (NULL: derived from shapes and release defaults).
  * Every tensor is looked up once, checked (name, shape, dtype) and wrapped; errors are ERR_MODEL: "<file>: tensor <name>: shape [..],
  * expected [..]". Surplus tensors that are not known to be ignorable give one warning per file. All weights are scanned for NaN and
  * infinities with esi_weights_check_finite() when the stage starts.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * sparse_blocks.c: forward passes of the ConvNeXt and the channel-to-spatial block on voxel rows (TRELLIS.2 trellis2/modules/sparse and
- * models/sc_vaes/sparse_unet_vae.py; neural-voxel 1 to 3). Only a few row-sized tensors live at a time and everything wider is made in
+ * models/sc_vaes/sparse_unet_vae.py). Only a few row-sized tensors live at a time and everything wider is made in
  * chunks of rows, because the finest scales have millions of rows.
  */
 #include "models/sparse_blocks.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * sparse_blocks.h: the two blocks that the sparse decoders are made of (TRELLIS.2 sc_vaes/sparse_unet_vae.py, neural-voxel 2 and 3).
+ * sparse_blocks.h: the two blocks that the sparse decoders are made of (TRELLIS.2 sc_vaes/sparse_unet_vae.py).
  * Weights are looked up under `prefix` ("blocks.2.0."; "" for a block alone).
  */
 #ifndef ESI_SPARSE_BLOCKS_H

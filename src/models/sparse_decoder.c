@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * sparse_decoder.c: latent voxels to a sixteen times finer set of voxels with a few output channels each: the shape decoder (decides which
- * voxels exist) and the texture decoder (follows those decisions). TRELLIS.2 models/sc_vaes/sparse_unet_vae.py and fdg_vae.py;
- * neural-voxel 4. The whole network runs in fp32 on the stored weights.
+ * voxels exist) and the texture decoder (follows those decisions). TRELLIS.2 models/sc_vaes/sparse_unet_vae.py and fdg_vae.py.
+ * The whole network runs in fp32 on the stored weights.
  */
 #include "models/decoder_config.h"
 #include "models/sparse_blocks.h"

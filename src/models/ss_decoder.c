@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * ss_decoder.c: sparse-structure decoder: a small dense latent volume to an occupancy logit per cell of a finer volume (TRELLIS.2
- * models/sparse_structure_vae.py, neural-voxel 5). A volume of side R is R^3 rows, n = (x*R + y)*R + z; convolutions run over the neighbour
+ * models/sparse_structure_vae.py). A volume of side R is R^3 rows, n = (x*R + y)*R + z; convolutions run over the neighbour
  * table of the dense grid, in fp32 on the stored weights.
  */
 #include "models/decoder_config.h"

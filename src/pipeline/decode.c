@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * decode.c: latents -> voxels with dual-grid vertices, flags and materials -> raw triangle mesh (neural-flow.md 7.5, neural-voxel.md 4
- * and 7).
+ * decode.c: latents -> voxels with dual-grid vertices, flags and materials -> raw triangle mesh (TRELLIS.2
+ * Trellis2ImageTo3DPipeline.decode_latent).
  */
 #include "pipeline/params.h"
 #include "pipeline/plan.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * latent.c: the structured latents. Shape: one pass, or the two passes of a cascade; texture: one pass conditioned on the shape
- * (neural-flow.md 7.2-7.4).
+ * (TRELLIS.2 Trellis2ImageTo3DPipeline.sample_shape_slat, sample_tex_slat).
  */
 #include "pipeline/params.h"
 #include "pipeline/plan.h"

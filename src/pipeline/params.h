@@ -7,7 +7,7 @@
 
 #include "pipeline/model.h"
 
-/* What a pipeline type means for a model (neural-flow.md 7), in the model's own sizes. */
+/* What a pipeline type means for a model (TRELLIS.2 Trellis2ImageTo3DPipeline.run), in the model's own sizes. */
 typedef struct esi_route {
     espalier_pipeline_type type;
     bool cascade;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * settings.h: what pipeline.json says about a run: sampler parameters, normalisation vectors, sizes. The released GGUF directories have none;
- * they get the released values (spec neural-flow.md 1).
+ * settings.h: what pipeline.json says about a run: sampler parameters, normalisation vectors, sizes. The released GGUF directories have
+ * none; they get the released values.
  */
 #ifndef ESI_SETTINGS_H
 #define ESI_SETTINGS_H
@@ -19,11 +19,11 @@ typedef struct esi_normalization {
 typedef struct esi_settings {
     espalier_sampler structure, shape, texture;
     esi_normalization shape_norm, texture_norm;
-    espalier_pipeline_type default_pipeline;      /* never DEFAULT */
+    espalier_pipeline_type default_pipeline; /* never DEFAULT */
     /* Sizes the released pipeline hard-codes; small models give others in args.espalier. */
-    int32_t image_size;                           /* 512: side of the first view; the second has twice that */
-    int32_t token_grid;                           /* 32: cells per axis of the token grid at the base resolution */
-    int32_t resolution;                           /* 512: base resolution of the decoded voxels */
+    int32_t image_size; /* 512: side of the first view; the second has twice that */
+    int32_t token_grid; /* 32: cells per axis of the token grid at the base resolution */
+    int32_t resolution; /* 512: base resolution of the decoded voxels */
 } esi_settings;
 
 void esi_settings_release(esi_settings *out);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * structure.c: noise -> dense structure latent -> occupancy logits -> occupied cells (neural-flow.md 7.1).
+ * structure.c: noise -> dense structure latent -> occupancy logits -> occupied cells (TRELLIS.2
+ * Trellis2ImageTo3DPipeline.sample_sparse_structure).
  */
 #include "pipeline/params.h"
 #include "pipeline/report.h"

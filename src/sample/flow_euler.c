@@ -2,7 +2,8 @@
  *
  * flow_euler.c: integrates a velocity field from t = 1 (noise) to t = 0 in Euler steps: TRELLIS.2's FlowEulerGuidanceIntervalSampler with
  * rescaled time, classifier-free guidance inside an interval, and the rescaling of its result by standard deviations (Lin et al. 2023,
- * applied to the x0 estimate). neural-flow.md 5. Scalars are formed in double and rounded to float32 where they meet a tensor.
+ * applied to the x0 estimate), as TRELLIS.2 pipelines/samplers/flow_euler.py does. Scalars are formed in double and rounded to float32
+ * where they meet a tensor.
  */
 #include "sample/sample.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * rng.c: the noise of torch.Generator on the CPU: MT19937 (Matsumoto and Nishimura 1998) and the Box-Muller draws of torch.rand and
- * torch.randn in float32, so that a seed means the same noise as in the reference. neural-flow.md 6. Logarithm, sine and cosine are ours,
- * rounded to float32 where PyTorch computes in float32; its vector polynomials differ from them by at most 3 ulp.
+ * torch.randn in float32, so that a seed means the same noise as in the reference (ATen CPU distributions). Logarithm, sine and cosine are
+ * ours, rounded to float32 where PyTorch computes in float32; its vector polynomials differ from them by at most 3 ulp.
  */
 #include "sample/sample.h"
 

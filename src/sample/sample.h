@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * sample.h: PyTorch-compatible CPU noise and the FlowEuler sampler with guidance interval and CFG rescale (neural-flow.md 5 and 6).
+ * sample.h: PyTorch-compatible CPU noise and the FlowEuler sampler with guidance interval and CFG rescale (TRELLIS.2
+ * pipelines/samplers/flow_euler.py).
  */
 #ifndef ESI_SAMPLE_H
 #define ESI_SAMPLE_H
@@ -14,13 +15,13 @@ typedef struct esi_generator {
     bool has_cached_normal;
     double cached_normal;
 } esi_generator;
-void esi_generator_seed(esi_generator *g, int64_t seed);          /* torch.manual_seed: negative seeds wrap to 2^64 + seed */
+void esi_generator_seed(esi_generator *g, int64_t seed); /* torch.manual_seed: negative seeds wrap to 2^64 + seed */
 uint32_t esi_generator_u32(esi_generator *g);
 void esi_generator_rand(esi_generator *g, float *out, size_t n);  /* torch.rand, fp32 */
 void esi_generator_randn(esi_generator *g, float *out, size_t n); /* torch.randn, fp32, contiguous */
 
 typedef struct esi_sampler_params {
-    int steps;                       /* 1..1000 */
+    int steps; /* 1..1000 */
     double guidance_strength, guidance_rescale;
     double interval_low, interval_high;
     double rescale_t;
@@ -38,7 +39,7 @@ typedef espalier_status (*esi_velocity_fn)(void *user, espalier_context *ctx, es
 typedef espalier_status (*esi_step_fn)(void *user, espalier_context *ctx, int step, int steps, esi_tensor x, esi_tensor v);
 
 /* Integrate from x (in place) along t = 1 .. 0. x is F32 [N, C] for one sample; the CFG standard deviation runs over all its values. */
-espalier_status esi_sample_flow_euler(espalier_context *ctx, esi_tensor x, const esi_sampler_params *p,
-                                      esi_velocity_fn velocity, void *velocity_user, esi_step_fn step, void *step_user);
+espalier_status esi_sample_flow_euler(espalier_context *ctx, esi_tensor x, const esi_sampler_params *p, esi_velocity_fn velocity,
+                                      void *velocity_user, esi_step_fn step, void *step_user);
 
 #endif

@@ -9,6 +9,7 @@
  * An optional tensor is passed as a null tensor ((esi_tensor){0}). A vector [1, C] may also be any dense matrix of C elements.
  * Tables and indices: I32; -1 is a missing row, and so is every other index outside the rows of x.
  * Without rows or columns an op does nothing; a sum of no terms is 0.
+ * Pooling, weighted gather, transposition and per-row factors are for the picture networks (matting), which share this op set.
  */
 #ifndef ESI_OPS_H
 #define ESI_OPS_H
@@ -18,11 +19,11 @@
 typedef enum esi_activation {
     ESI_ACT_NONE = 0,
     ESI_ACT_RELU,
-    ESI_ACT_SILU,          /* x * sigmoid(x) */
+    ESI_ACT_SILU, /* x * sigmoid(x) */
     ESI_ACT_GELU_TANH,
     ESI_ACT_GELU_ERF,
     ESI_ACT_SIGMOID,
-    ESI_ACT_SOFTPLUS,      /* torch: threshold 20 */
+    ESI_ACT_SOFTPLUS, /* torch: threshold 20 */
     ESI_ACT_TANH,
     ESI_ACT_EXP,
     ESI_ACT_COUNT
@@ -59,12 +60,11 @@ espalier_status esi_conv(espalier_context *ctx, esi_tensor y, esi_tensor x, esi_
  * A query that sees no key gives zeros. */
 typedef struct esi_attention_args {
     int heads;
-    int64_t windows;           /* B >= 1 */
+    int64_t windows; /* B >= 1 */
     float scale;
     esi_tensor bias, region;
 } esi_attention_args;
-espalier_status esi_attention(espalier_context *ctx, esi_tensor y, esi_tensor q, esi_tensor k, esi_tensor v,
-                              const esi_attention_args *a);
+espalier_status esi_attention(espalier_context *ctx, esi_tensor y, esi_tensor q, esi_tensor k, esi_tensor v, const esi_attention_args *a);
 
 /* Layer norm over the columns of each row (rule 6), then affine or modulation, then activation. In place allowed.
  *   weight, bias           [1, C]: y = fma(n, weight, bias)
@@ -94,7 +94,7 @@ espalier_status esi_rope(espalier_context *ctx, esi_tensor y, esi_tensor x, esi_
 
 /* ------------------------------------------------------------- elementwise, in place allowed for all of these */
 
-espalier_status esi_copy(espalier_context *ctx, esi_tensor y, esi_tensor x);                 /* x may be any float dtype [same shape] */
+espalier_status esi_copy(espalier_context *ctx, esi_tensor y, esi_tensor x); /* x may be any float dtype [same shape] */
 espalier_status esi_fill(espalier_context *ctx, esi_tensor y, float value);
 espalier_status esi_activate(espalier_context *ctx, esi_tensor y, esi_tensor x, esi_activation act);
 espalier_status esi_add(espalier_context *ctx, esi_tensor y, esi_tensor a, esi_tensor b);
@@ -132,8 +132,8 @@ espalier_status esi_transpose(espalier_context *ctx, esi_tensor y, esi_tensor x)
 /* ---------------------------------------------------------------- tables */
 
 typedef enum esi_pool_kind { ESI_POOL_MAX = 0, ESI_POOL_MEAN = 1 } esi_pool_kind;
-/* y[n, c] = max (m = m > x ? m : x) or mean over the taps t of x[table[n, t], c], taps ascending; missing taps are skipped; the mean divides
- * by the number of taps present; no tap gives 0. */
+/* y[n, c] = max (m = m > x ? m : x) or mean over the taps t of x[table[n, t], c], taps ascending; missing taps are skipped; the mean
+ * divides by the number of taps present; no tap gives 0. */
 espalier_status esi_pool_rows(espalier_context *ctx, esi_tensor y, esi_tensor x, esi_tensor table, esi_pool_kind kind);
 /* y[n, c] = acc over t of fma(weight[n, t], x[table[n, t], c], acc) from +0; missing rows are skipped. Bilinear resize, deformable
  * convolution. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * dual_grid.c: flexible dual grid -> triangle mesh (TRELLIS.2 o_voxel/convert/flexible_dual_grid.py, neural-voxel 7). Each intersected
+ * dual_grid.c: flexible dual grid -> triangle mesh (TRELLIS.2 o_voxel/convert/flexible_dual_grid.py). Each intersected
  * grid edge joins the vertices of the four voxels around it to a quad, which is split along one diagonal.
  *
  * Quads come in the order (row, axis). Rows are handled in chunks: one parallel pass places the vertices and counts the quads of a chunk,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * neighbors.c: 27-tap neighbour tables for submanifold convolutions (TRELLIS.2 SparseConv3d, neural-voxel 2) and for dense volumes, so that
+ * neighbors.c: 27-tap neighbour tables for submanifold convolutions (TRELLIS.2 SparseConv3d) and for dense volumes, so that
  * one gather kernel serves both. Tap t = 9i + 3j + l is the neighbour at (i-1, j-1, l-1); 13 is the row itself.
  */
 #include "voxel/voxel.h"

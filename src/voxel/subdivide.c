@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * subdivide.c: which children a voxel has, decided by eight logits each (TRELLIS.2 Channel2Spatial with an explicit mask, neural-voxel
- * 1), and the chain of scales that results.
+ * subdivide.c: which children a voxel has, decided by eight logits each (TRELLIS.2 Channel2Spatial with an explicit mask), and the chain of
+ * scales that results.
  */
 #include "voxel/keys.h"
 

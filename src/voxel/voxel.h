@@ -14,7 +14,7 @@
 #include "base/base.h"
 
 typedef struct esi_coords {
-    int32_t *rows;                 /* [count][4] batch, x, y, z; esi_alloc */
+    int32_t *rows; /* [count][4] batch, x, y, z; esi_alloc */
     int64_t count;
 } esi_coords;
 
@@ -29,9 +29,9 @@ espalier_status esi_coords_from_occupancy(espalier_context *ctx, esi_coords *out
 /* Distinct rows, sorted ascending (batch, x, y, z). */
 espalier_status esi_coords_sort_unique(espalier_context *ctx, esi_coords *out, const int32_t *rows, int64_t count);
 
-/* Cascade (neural-flow 7.3): quantise coordinates on a grid of `low` cells (512) to target/16 cells; step the target down by low/4 (128)
- * until the number of distinct tokens is < max_tokens or the target is 2*low (1024). q = ((2c + 1) * (hr / 16)) / (2 * low), exact in
- * integers. */
+/* Cascade (TRELLIS.2 Trellis2ImageTo3DPipeline.sample_shape_slat_cascade): quantise coordinates on a grid of `low` cells (512) to target/16
+ * cells; step the target down by low/4 (128) until the number of distinct tokens is < max_tokens or the target is 2*low (1024). q = ((2c +
+ * 1) * (hr / 16)) / (2 * low), exact in integers. */
 espalier_status esi_cascade_coords(espalier_context *ctx, esi_coords *out, int64_t *resolution, const esi_coords *fine, int64_t low,
                                    int64_t target, int64_t max_tokens);
 
@@ -51,21 +51,21 @@ espalier_status esi_subdivide(espalier_context *ctx, esi_coords *children, int32
 #define ESI_MAX_LEVELS 8
 typedef struct esi_lineage_level {
     esi_coords coords;
-    int32_t *index;                /* level > 0: parent * 8 + child slot of each row; NULL at level 0 */
-    float *subdivision_logits;     /* [count][8] on these rows, NULL on the finest level */
+    int32_t *index;            /* level > 0: parent * 8 + child slot of each row; NULL at level 0 */
+    float *subdivision_logits; /* [count][8] on these rows, NULL on the finest level */
 } esi_lineage_level;
 typedef struct esi_lineage {
-    int levels;                    /* 1 + number of up blocks */
+    int levels; /* 1 + number of up blocks */
     esi_lineage_level level[ESI_MAX_LEVELS];
 } esi_lineage;
 void esi_lineage_free(espalier_context *ctx, esi_lineage *l);
 
-/* Flexible dual grid -> quads -> triangles (neural-voxel 7). Every voxel row gives a vertex, used or not:
+/* Flexible dual grid -> quads -> triangles (o_voxel/convert/flexible_dual_grid.py). Every voxel row gives a vertex, used or not:
  *   vertex = (coord + local) * voxel_size + origin, fp32 in this order; voxel_size = (max - min) / grid.
  * local [count][3], intersected [count][3] (0/1), split_weight [count] or NULL. faces: esi_alloc'ed [*n_faces][3]. A coordinate outside
  * the grid is an error. */
 typedef struct esi_dual_grid {
-    const int32_t *coords;         /* [count][4] */
+    const int32_t *coords; /* [count][4] */
     int64_t count;
     const float *local;
     const uint8_t *intersected;
@@ -77,8 +77,8 @@ espalier_status esi_dual_grid_to_mesh(espalier_context *ctx, const esi_dual_grid
 
 /* How many values lie near the decision threshold zero. */
 typedef struct esi_decision_stats {
-    uint64_t count, yes;           /* decisions, and those > 0 */
-    uint64_t within_1e4, within_1e3, within_1e2;     /* |v| <= 1e-4, 1e-3, 1e-2 */
+    uint64_t count, yes;                         /* decisions, and those > 0 */
+    uint64_t within_1e4, within_1e3, within_1e2; /* |v| <= 1e-4, 1e-3, 1e-2 */
     double min_abs;
 } esi_decision_stats;
 void esi_decision_stats_add(esi_decision_stats *s, const float *values, int64_t count);
@@ -86,8 +86,8 @@ void esi_decision_stats_add(esi_decision_stats *s, const float *values, int64_t 
 /* Raw-mesh soundness: what the report says about a triangle mesh as it is (no welding). */
 typedef struct esi_mesh_stats {
     uint64_t vertices, used_vertices, faces;
-    uint64_t edges, boundary_edges, nonmanifold_edges;      /* edges used by 1 face; by more than 2 */
-    uint64_t components;                                      /* faces connected through shared edges */
+    uint64_t edges, boundary_edges, nonmanifold_edges; /* edges used by 1 face; by more than 2 */
+    uint64_t components;                               /* faces connected through shared edges */
     uint64_t largest_component_faces;
 } esi_mesh_stats;
 espalier_status esi_mesh_stats_compute(espalier_context *ctx, esi_mesh_stats *out, const int32_t *faces, int64_t n_faces,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * model_config.c: the json files of a checkpoint, in the words of the release (neural-flow.md 1 and 3, neural-voxel.md 4 and 5). Sizes that
+ * model_config.c: the json files of a checkpoint, in the words of the release. Sizes that
  * the released pipeline takes for granted go into args.espalier when a preset has others.
  */
 #include "model_plan.h"

@@ -18,17 +18,17 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Long double is wider than double on x86 and on most 64-bit systems; where it is no wider the reference has an error of its own. Where it is
- * emulated it is slow. */
+/* Long double is wider than double on x86 and on most 64-bit systems; where it is no wider the reference has an error of its own. Where it
+ * is emulated it is slow. */
 #if LDBL_MANT_DIG == 64
-#  define SAMPLES 100000
-#  define SLACK   0.001
+#define SAMPLES 100000
+#define SLACK   0.001
 #elif LDBL_MANT_DIG > 64
-#  define SAMPLES 4000
-#  define SLACK   0.001
+#define SAMPLES 4000
+#define SLACK   0.001
 #else
-#  define SAMPLES 100000
-#  define SLACK   1.0
+#define SAMPLES 100000
+#define SLACK   1.0
 #endif
 
 static double next_uniform(uint64_t *state, double low, double high)
@@ -79,10 +79,14 @@ typedef struct accuracy_case {
 static double next_argument(uint64_t *state, const accuracy_case *c)
 {
     switch (c->kind) {
-    case UNIFORM: return next_uniform(state, c->low, c->high);
-    case SCALED: return next_scaled(state, c->low, c->high);
-    case POSITIVE: return fabs(next_scaled(state, c->low, c->high));
-    default: return 1.0 + next_scaled(state, c->low, c->high);
+    case UNIFORM:
+        return next_uniform(state, c->low, c->high);
+    case SCALED:
+        return next_scaled(state, c->low, c->high);
+    case POSITIVE:
+        return fabs(next_scaled(state, c->low, c->high));
+    default:
+        return 1.0 + next_scaled(state, c->low, c->high);
     }
 }
 
@@ -142,18 +146,20 @@ static void near_ends_of_range_are_accurate(void **unused)
         double near_zero = (double)((long double)k * 1.57079632679489661923132169163975144L);
         double near_one = 1.0 - fabs(next_scaled(&state, -53.0, -1.0));
         double s = esi_sin(near_zero), c = esi_cos(near_zero);
-        assert_true(ulps(s, sinl(near_zero)) < 0.85 + SLACK || fabs(s) < 1e-9);     /* x87 argument reduction is no reference there */
+        assert_true(ulps(s, sinl(near_zero)) < 0.85 + SLACK || fabs(s) < 1e-9); /* x87 argument reduction is no reference there */
         assert_true(ulps(c, cosl(near_zero)) < 0.85 + SLACK || fabs(c) < 1e-9);
         assert_true(ulps(esi_acos(near_one), acosl(near_one)) < 0.52 + SLACK);
         assert_true(ulps(esi_asin(-near_one), asinl(-near_one)) < 0.52 + SLACK);
     }
 }
 
-/* Values of an independent computation with integers of 1500 bits: the double next to a multiple of pi/2, an exponent at every word boundary
- * and the largest number. */
+/* Values of an independent computation with integers of 1500 bits: the double next to a multiple of pi/2, an exponent at every word
+ * boundary and the largest number. */
 static void huge_angles_are_reduced_exactly(void **unused)
 {
-    static const struct { double x, sine, cosine; } cases[] = {
+    static const struct {
+        double x, sine, cosine;
+    } cases[] = {
         {0x1.6ac5b262ca1ffp+849, 0x1.0000000000000p+0, -0x1.14ae72e6ba22fp-61},
         {0x1.fffffffffffffp+1023, 0x1.452fc98b34e97p-8, -0x1.fffe62ecfab75p-1},
         {0x1.0f0cf064dd592p+73, -0x1.b453ab76bf397p-1, 0x1.0be2cef01c8f4p-1},
@@ -182,8 +188,10 @@ static void huge_angles_are_reduced_exactly(void **unused)
     };
     (void)unused;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        if (ulps(esi_sin(cases[i].x), cases[i].sine) > 1.0) fail_msg("sin(%a) = %a, not %a", cases[i].x, esi_sin(cases[i].x), cases[i].sine);
-        if (ulps(esi_cos(cases[i].x), cases[i].cosine) > 1.0) fail_msg("cos(%a) = %a, not %a", cases[i].x, esi_cos(cases[i].x), cases[i].cosine);
+        if (ulps(esi_sin(cases[i].x), cases[i].sine) > 1.0)
+            fail_msg("sin(%a) = %a, not %a", cases[i].x, esi_sin(cases[i].x), cases[i].sine);
+        if (ulps(esi_cos(cases[i].x), cases[i].cosine) > 1.0)
+            fail_msg("cos(%a) = %a, not %a", cases[i].x, esi_cos(cases[i].x), cases[i].cosine);
         assert_true(same_double(esi_sin(-cases[i].x), -esi_sin(cases[i].x)));
         assert_true(same_double(esi_cos(-cases[i].x), esi_cos(cases[i].x)));
     }
@@ -211,10 +219,41 @@ static void power_and_angle_are_accurate(void **unused)
 
 /* ------------------------------------------------------------- special values */
 
-static const double special[] = {
-    0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, -0.3, 0.3, 2.0, -2.0, 3.0, -3.0, (double)INFINITY, -(double)INFINITY, (double)NAN, 0x1p52,
-    0x1p52 + 1.0, 0x1p51 + 0.5, -0x1p51 - 0.5, -0x1p53 - 2.0, 1e300, -1e300, 5e-324, -5e-324, 710.0, -746.0, 0x1.fffffffffffffp1023,
-    0x1p-1022, 0.49999999999999994, -0.49999999999999994, 9007199254740991.0, -9007199254740991.0};
+static const double special[] = {0.0,
+                                 -0.0,
+                                 1.0,
+                                 -1.0,
+                                 0.5,
+                                 -0.5,
+                                 1.5,
+                                 2.5,
+                                 -2.5,
+                                 -0.3,
+                                 0.3,
+                                 2.0,
+                                 -2.0,
+                                 3.0,
+                                 -3.0,
+                                 (double)INFINITY,
+                                 -(double)INFINITY,
+                                 (double)NAN,
+                                 0x1p52,
+                                 0x1p52 + 1.0,
+                                 0x1p51 + 0.5,
+                                 -0x1p51 - 0.5,
+                                 -0x1p53 - 2.0,
+                                 1e300,
+                                 -1e300,
+                                 5e-324,
+                                 -5e-324,
+                                 710.0,
+                                 -746.0,
+                                 0x1.fffffffffffffp1023,
+                                 0x1p-1022,
+                                 0.49999999999999994,
+                                 -0.49999999999999994,
+                                 9007199254740991.0,
+                                 -9007199254740991.0};
 #define N_SPECIAL (sizeof special / sizeof special[0])
 
 /* Zeros, infinities and NaN as the C library has them, sign included; other values within an ulp. */
@@ -226,9 +265,12 @@ static bool agrees(double got, double want)
 
 static void special_values_follow_c(void **unused)
 {
-    static const struct { const char *name; double (*function)(double), (*standard)(double); } pairs[] = {
-        {"exp", esi_exp, exp}, {"ln", esi_ln, log}, {"log1p", esi_log1p, log1p}, {"sin", esi_sin, sin}, {"cos", esi_cos, cos},
-        {"tan", esi_tan, tan}, {"asin", esi_asin, asin}, {"acos", esi_acos, acos}, {"atan", esi_atan, atan}, {"cbrt", esi_cbrt, cbrt}};
+    static const struct {
+        const char *name;
+        double (*function)(double), (*standard)(double);
+    } pairs[] = {{"exp", esi_exp, exp},    {"ln", esi_ln, log},     {"log1p", esi_log1p, log1p}, {"sin", esi_sin, sin},
+                 {"cos", esi_cos, cos},    {"tan", esi_tan, tan},   {"asin", esi_asin, asin},    {"acos", esi_acos, acos},
+                 {"atan", esi_atan, atan}, {"cbrt", esi_cbrt, cbrt}};
     (void)unused;
     for (size_t i = 0; i < N_SPECIAL; i++) {
         double x = special[i];
@@ -276,8 +318,9 @@ static void bits_are_pinned(void **unused)
     (void)unused;
     for (int i = 0; i < 20000; i++) {
         double u = next_uniform(&state, -1.0, 1.0), x = ldexp(u, i % 41 - 20), p = fabs(x);
-        double r[14] = {esi_exp(x * 0x1p-11), esi_ln(p), esi_log1p(p), esi_pow(p, u * 20.0), esi_sin(x), esi_cos(x), esi_tan(x),
-                        esi_asin(u), esi_acos(u), esi_atan(x), esi_atan2(x, u), esi_cbrt(x), esi_sin(x * 0x1p80), esi_floor(x)};
+        double r[14] = {esi_exp(x * 0x1p-11), esi_ln(p),   esi_log1p(p),        esi_pow(p, u * 20.0), esi_sin(x),
+                        esi_cos(x),           esi_tan(x),  esi_asin(u),         esi_acos(u),          esi_atan(x),
+                        esi_atan2(x, u),      esi_cbrt(x), esi_sin(x * 0x1p80), esi_floor(x)};
         for (int k = 0; k < 14; k++) {
             uint64_t bits;
             memcpy(&bits, &r[k], sizeof bits);
@@ -289,10 +332,13 @@ static void bits_are_pinned(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(unary_functions_are_accurate), cmocka_unit_test(near_ends_of_range_are_accurate),
-        cmocka_unit_test(huge_angles_are_reduced_exactly), cmocka_unit_test(power_and_angle_are_accurate),
-        cmocka_unit_test(special_values_follow_c), cmocka_unit_test(rounding_is_exact), cmocka_unit_test(exact_cases),
-        cmocka_unit_test(bits_are_pinned)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(unary_functions_are_accurate),
+                                       cmocka_unit_test(near_ends_of_range_are_accurate),
+                                       cmocka_unit_test(huge_angles_are_reduced_exactly),
+                                       cmocka_unit_test(power_and_angle_are_accurate),
+                                       cmocka_unit_test(special_values_follow_c),
+                                       cmocka_unit_test(rounding_is_exact),
+                                       cmocka_unit_test(exact_cases),
+                                       cmocka_unit_test(bits_are_pinned)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

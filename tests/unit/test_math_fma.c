@@ -49,10 +49,38 @@ static void known_double_rounding_cases(void **unused)
 
 static void special_values_in_all_combinations(void **unused)
 {
-    static const float values[] = {
-        0.0f, 0x1p-149f, 0x1.8p-148f, 0x1.fffffcp-127f, 0x1p-126f, 0x1.000002p-126f, 0x1p-102f, 0x1p-75f, 0x1.000002p-75f, 0x1p-63f,
-        0x1.fffffep-63f, 0x1p-25f, 0x1p-24f, 0x1.000002p-24f, 0x1p-23f, 0.5f, 0x1.fffffep-1f, 1.0f, 0x1.000002p0f, 1.5f, 0x1.fffffep0f,
-        3.0f, 0x1p24f, 0x1p63f, 0x1.fffffep63f, 0x1p64f, 0x1p103f, 0x1p126f, 0x1p127f, 0x1.fffffep127f, INFINITY, NAN};
+    static const float values[] = {0.0f,
+                                   0x1p-149f,
+                                   0x1.8p-148f,
+                                   0x1.fffffcp-127f,
+                                   0x1p-126f,
+                                   0x1.000002p-126f,
+                                   0x1p-102f,
+                                   0x1p-75f,
+                                   0x1.000002p-75f,
+                                   0x1p-63f,
+                                   0x1.fffffep-63f,
+                                   0x1p-25f,
+                                   0x1p-24f,
+                                   0x1.000002p-24f,
+                                   0x1p-23f,
+                                   0.5f,
+                                   0x1.fffffep-1f,
+                                   1.0f,
+                                   0x1.000002p0f,
+                                   1.5f,
+                                   0x1.fffffep0f,
+                                   3.0f,
+                                   0x1p24f,
+                                   0x1p63f,
+                                   0x1.fffffep63f,
+                                   0x1p64f,
+                                   0x1p103f,
+                                   0x1p126f,
+                                   0x1p127f,
+                                   0x1.fffffep127f,
+                                   INFINITY,
+                                   NAN};
     (void)unused;
     for (size_t i = 0; i < COUNT(values); i++)
         for (size_t j = 0; j < COUNT(values); j++)
@@ -71,7 +99,10 @@ static uint32_t next_random(uint64_t *state)
 }
 
 /* Exponent of x set to `biased`. */
-static float with_exponent(uint32_t bits, uint32_t biased) { return float_of_bits((bits & 0x807fffffu) | biased << 23); }
+static float with_exponent(uint32_t bits, uint32_t biased)
+{
+    return float_of_bits((bits & 0x807fffffu) | biased << 23);
+}
 
 static void random_operands(void **unused)
 {
@@ -81,12 +112,12 @@ static void random_operands(void **unused)
         uint32_t r = next_random(&state), s = next_random(&state), t = next_random(&state), e = next_random(&state);
         float a = with_exponent(r, 127), b = with_exponent(s, 127 - (e & 3)), product = a * b;
         check(float_of_bits(r), float_of_bits(s), float_of_bits(t));
-        check(a, b, with_exponent(t, 80 + e % 96));                                  /* every overlap of product and addend */
-        check(a, b, float_of_bits(bits_of_float(-product) + (e >> 30)));             /* cancellation */
-        check(with_exponent(r, 40 + e % 32), with_exponent(s, 30), with_exponent(t, e >> 28));   /* subnormal results */
+        check(a, b, with_exponent(t, 80 + e % 96));                                            /* every overlap of product and addend */
+        check(a, b, float_of_bits(bits_of_float(-product) + (e >> 30)));                       /* cancellation */
+        check(with_exponent(r, 40 + e % 32), with_exponent(s, 30), with_exponent(t, e >> 28)); /* subnormal results */
         /* half a last bit of the addend, plus or minus very little */
-        check(with_exponent((r & 0x80000000u) | (e & 15), 127), with_exponent((s & 0x80000000u) | (0x800000u - 2 * (e & 15)), 102 - (e >> 31)),
-              with_exponent(t, 127));
+        check(with_exponent((r & 0x80000000u) | (e & 15), 127),
+              with_exponent((s & 0x80000000u) | (0x800000u - 2 * (e & 15)), 102 - (e >> 31)), with_exponent(t, 127));
     }
 }
 

@@ -97,17 +97,16 @@ static void repositories_side_by_side(void **state)
     assert_non_null(files.role[ESPALIER_ROLE_SS_FLOW].config);
     check_role(f, &files, ESPALIER_ROLE_SS_DECODER, NULL);
     check_role(f, &files, ESPALIER_ROLE_IMAGE_ENCODER, NULL);
-    assert_null(files.role[ESPALIER_ROLE_TEX_DECODER].wanted);           /* pipeline.json does not name it */
+    assert_null(files.role[ESPALIER_ROLE_TEX_DECODER].wanted); /* pipeline.json does not name it */
     esi_model_files_free(f->ctx, &files);
 
     /* From the last place that is looked at to the first one: each wins over those before. */
     static const char *const decoders[] = {"hub/main/dec.gguf", "hub/other/ckpts/dec.safetensors", "hub/org/other/ckpts/dec.safetensors",
                                            "hub/main/org/other/ckpts/dec.safetensors"};
-    static const char *const encoders[] = {"hub/vit_large_patch16_dinov3.lvd1689m/model.safetensors",
-                                           "hub/dinov3-vitl16-pretrain-lvd1689m/model.safetensors",
-                                           "hub/facebook/dinov3-vitl16-pretrain-lvd1689m/model.safetensors",
-                                           "hub/main/dinov3-any/model.safetensors",
-                                           "hub/main/dinov3-vitl16-pretrain-lvd1689m/model.safetensors"};
+    static const char *const encoders[] = {
+        "hub/vit_large_patch16_dinov3.lvd1689m/model.safetensors", "hub/dinov3-vitl16-pretrain-lvd1689m/model.safetensors",
+        "hub/facebook/dinov3-vitl16-pretrain-lvd1689m/model.safetensors", "hub/main/dinov3-any/model.safetensors",
+        "hub/main/dinov3-vitl16-pretrain-lvd1689m/model.safetensors"};
     for (size_t i = 0; i < ESI_COUNT(encoders); i++) {
         put(f, encoders[i], "");
         if (i < ESI_COUNT(decoders)) put(f, decoders[i], "");
@@ -160,9 +159,10 @@ static void caches(void **state)
                    "hub/models--facebook--dinov3-vitl16-pretrain-lvd1689m/snapshots/ddd/model.safetensors");
         esi_model_files_free(f->ctx, &files);
     }
-    put(f, "hub/models--ms--T2/refs/main", "a hash that is not there and far too long for one, so that the file is refused: "
-                                           "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789"
-                                           "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789");
+    put(f, "hub/models--ms--T2/refs/main",
+        "a hash that is not there and far too long for one, so that the file is refused: "
+        "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789"
+        "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789");
     find(f, &files, "hub/models--ms--T2");
     check_role(f, &files, ESPALIER_ROLE_SS_FLOW, NULL);
     esi_model_files_free(f->ctx, &files);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * test_stage_failures.c: memory that runs out anywhere in a whole run. The n-th allocation fails, for every n while a model is opened and for
- * a spread of 200 over espalier_generate() (micro model, one thread so that n means the same each time, and two threads for races):
+ * test_stage_failures.c: memory that runs out anywhere in a whole run. The n-th allocation fails, for every n while a model is opened and
+ * for a spread of 200 over espalier_generate() (micro model, one thread so that n means the same each time, and two threads for races):
  * always ERR_RESOURCE with a message, nothing leaked, and the context works again afterwards.
  */
 #include "support.h"
 
 #include <espalier/espalier.h>
 
-#define MODEL ESPALIER_TEST_DATA "/golden/micro_model"
+#define MODEL   ESPALIER_TEST_DATA "/golden/micro_model"
 #define PICTURE ESPALIER_TEST_DATA "/golden/micro_pipeline/image.png"
-#define SPREAD 200
+#define SPREAD  200
 
 typedef struct fixture {
     test_allocator memory;

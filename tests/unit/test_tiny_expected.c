@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * test_tiny_expected.c: the embedded model gives what the reference code gave for it (models/tiny/expected, seed 42): picture byte for byte,
- * tokens, latents, logits and attributes to a relative error of 1e-4, coordinates and faces exactly. A decision whose logit lies within 1e-4
- * of zero may turn out otherwise: it is listed, and what follows from it is not compared.
+ * test_tiny_expected.c: the embedded model gives what the reference code gave for it (models/tiny/expected, seed 42): picture byte for
+ * byte, tokens, latents, logits and attributes to a relative error of 1e-4, coordinates and faces exactly. A decision whose logit lies
+ * within 1e-4 of zero may turn out otherwise: it is listed, and what follows from it is not compared.
  */
 #include "support.h"
 
@@ -14,8 +14,8 @@
 
 #include <math.h>
 
-#define TINY ESPALIER_TEST_DATA "/../models/tiny"
-#define TOLERANCE 1e-4
+#define TINY       ESPALIER_TEST_DATA "/../models/tiny"
+#define TOLERANCE  1e-4
 #define KNIFE_EDGE 1e-4f
 
 /* One run of one example, and the intermediate results that the public calls do not show. */
@@ -30,7 +30,7 @@ typedef struct fixture {
     esi_weight_file *expected;
     float *ss_latent, *ss_logits;
     int64_t ss_cells, ss_side;
-    bool turned;                       /* a knife-edge decision fell the other way */
+    bool turned; /* a knife-edge decision fell the other way */
 } fixture;
 
 /* ------------------------------------------------------------- stages that remember */
@@ -42,7 +42,7 @@ static espalier_status sample(void *user, espalier_context *ctx, const espalier_
     if (st != ESPALIER_OK || call->role != ESPALIER_ROLE_SS_FLOW) return st;
     f->ss_cells = call->rows;
     f->ss_latent = calloc((size_t)(call->rows * call->channels), sizeof(float));
-    for (int64_t n = 0; n < call->rows; n++)             /* the reference keeps channels first */
+    for (int64_t n = 0; n < call->rows; n++) /* the reference keeps channels first */
         for (int64_t c = 0; c < call->channels; c++) f->ss_latent[c * call->rows + n] = x[n * call->channels + c];
     return st;
 }
@@ -114,8 +114,8 @@ static void check_decisions(fixture *f, const char *name, const float *logits, i
         if ((e > 0) == (logits[i] > 0)) continue;
         if (fabsf(e) > KNIFE_EDGE)
             fail_msg("%s: %s: decision %lld: logit %g, expected %g", f->name, name, (long long)i, (double)logits[i], (double)e);
-        print_message("  %-10s %-16s decision %lld fell the other way: logit %g, expected %g\n", f->name, name, (long long)i, (double)logits[i],
-                      (double)e);
+        print_message("  %-10s %-16s decision %lld fell the other way: logit %g, expected %g\n", f->name, name, (long long)i,
+                      (double)logits[i], (double)e);
         f->turned = true;
     }
     print_message("  %-10s %-16s %lld decisions alike, %lld of them within 1e-4 of zero\n", f->name, name, (long long)(rows * columns),
@@ -234,7 +234,7 @@ static int setup(void **state)
     assert_int_equal(espalier_model_open(f->ctx, &f->model, TINY, NULL), ESPALIER_OK);
     f->params = espalier_generate_params_default(f->model);
     f->real = esi_stages(f->ctx);
-    f->stages = *f->real;              /* the real stages have no use for `user` */
+    f->stages = *f->real; /* the real stages have no use for `user` */
     f->stages.user = f;
     f->stages.sample = sample;
     f->stages.decode_structure = decode_structure;

@@ -11,7 +11,7 @@
 #include <signal.h>
 #include <stdbool.h>
 
-#define CLI_DONE (-1)          /* what an option parser returns when --help or --version has said everything */
+#define CLI_DONE (-1) /* what an option parser returns when --help or --version has said everything */
 
 /* ------------------------------------------------------------- numbers */
 
@@ -28,10 +28,10 @@ typedef struct cli_progress {
     cli_progress_style style;
     char stage[24];
     double stage_started;
-    bool line_open;                /* the cursor stands behind a bar */
+    bool line_open; /* the cursor stands behind a bar */
 } cli_progress;
 cli_progress_style cli_progress_choose(bool quiet, bool json);
-int cli_progress_update(void *user, const char *stage, uint64_t done, uint64_t total);     /* an espalier_progress_fn */
+int cli_progress_update(void *user, const char *stage, uint64_t done, uint64_t total); /* an espalier_progress_fn */
 /* Leave the line of an unfinished bar, so that something else can be printed. */
 void cli_progress_end(cli_progress *p);
 double cli_now(void);
@@ -67,8 +67,8 @@ int cli_signal(void);
 
 /* One line "espalier: ..." on stderr; returns ESPALIER_ERR_ARG (exit status 2) and points to the help of `command`. */
 int cli_usage_error(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The context's message on stderr, and with --json as a line of type "error" on stdout; returns the exit status of `status` (130 or 143 after
- * a signal). */
+/* The context's message on stderr, and with --json as a line of type "error" on stdout; returns the exit status of `status` (130 or 143
+ * after a signal). */
 int cli_report_error(cli_session *s, espalier_status status);
 /* 0, or ESPALIER_ERR_OUTPUT with a message when standard output did not take everything. */
 int cli_flush(void);
@@ -76,13 +76,13 @@ int cli_flush(void);
 /* ------------------------------------------------------------- models */
 
 typedef struct cli_model_wish {
-    const char *directory;                       /* what -m names, or NULL */
-    espalier_pipeline_type pipeline;             /* what the user's own models must be able to run */
+    const char *directory;           /* what -m names, or NULL */
+    espalier_pipeline_type pipeline; /* what the user's own models must be able to run */
     bool with_texture;
 } cli_model_wish;
 
-/* The model directory to use: the one named, or the user's own if complete, or the embedded one. Static buffer; *what says which it is. NULL with a
- * message printed when there is none. */
+/* The model directory to use: the one named, or the user's own if complete, or the embedded one. Static buffer; *what says which it is.
+ * NULL with a message printed when there is none. */
 const char *cli_find_models(cli_session *s, const cli_model_wish *wish, const char **what);
 
 /* ------------------------------------------------------------- subcommands */
@@ -92,13 +92,14 @@ int cli_inspect(int argc, char **argv);
 int cli_devices(int argc, char **argv);
 
 /* Values of options that have no letter. */
-enum {
-    CLI_OPT_THREADS = 256, CLI_OPT_CPU_LEVEL, CLI_OPT_MEM_BUDGET, CLI_OPT_QUIET, CLI_OPT_JSON, CLI_OPT_VERSION, CLI_OPT_FIRST_FREE
-};
-#define CLI_COMMON_OPTIONS \
-    {"threads", required_argument, NULL, CLI_OPT_THREADS}, {"cpu-level", required_argument, NULL, CLI_OPT_CPU_LEVEL}, \
-    {"mem-budget", required_argument, NULL, CLI_OPT_MEM_BUDGET}, {"quiet", no_argument, NULL, CLI_OPT_QUIET}, \
-    {"json", no_argument, NULL, CLI_OPT_JSON}, {"version", no_argument, NULL, CLI_OPT_VERSION}, {"help", no_argument, NULL, 'h'}
+enum { CLI_OPT_THREADS = 256, CLI_OPT_CPU_LEVEL, CLI_OPT_MEM_BUDGET, CLI_OPT_QUIET, CLI_OPT_JSON, CLI_OPT_VERSION, CLI_OPT_FIRST_FREE };
+#define CLI_COMMON_OPTIONS                                                                                                                 \
+    {"threads", required_argument, NULL, CLI_OPT_THREADS}, {"cpu-level", required_argument, NULL, CLI_OPT_CPU_LEVEL},                      \
+        {"mem-budget", required_argument, NULL, CLI_OPT_MEM_BUDGET}, {"quiet", no_argument, NULL, CLI_OPT_QUIET},                          \
+        {"json", no_argument, NULL, CLI_OPT_JSON}, {"version", no_argument, NULL, CLI_OPT_VERSION},                                        \
+    {                                                                                                                                      \
+        "help", no_argument, NULL, 'h'                                                                                                     \
+    }
 /* Handle one of the above: 0 = done, 1 = not mine, else 2 (usage error, printed). */
 int cli_common_option(cli_common *common, const char *command, int option, const char *value);
 /* The option that getopt_long() has just read, as the user wrote it, without a value. Static buffer. */

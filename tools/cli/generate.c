@@ -27,7 +27,8 @@ static void conclude(const cli_generate_options *o, const espalier_asset *asset,
     espalier_asset_view v = espalier_asset_get(asset);
     const char *paths[] = {o->output, o->dump, o->report};
     if (o->common.json) {
-        printf("{\"type\": \"done\", \"vertices\": %lld, \"faces\": %lld, \"voxels\": %lld, \"resolution\": %lld, \"seconds\": %.3f, \"files\": [",
+        printf("{\"type\": \"done\", \"vertices\": %lld, \"faces\": %lld, \"voxels\": %lld, \"resolution\": %lld, \"seconds\": %.3f, "
+               "\"files\": [",
                (long long)v.vertex_count, (long long)v.face_count, (long long)v.vertex_count, (long long)v.resolution, seconds);
         const char *comma = "";
         for (int i = 0; i < 3; i++) {
@@ -60,7 +61,8 @@ static espalier_status save(cli_session *s, const cli_generate_options *o, const
     return st;
 }
 
-static int run(cli_session *s, const cli_generate_options *o, const espalier_model *model, const espalier_image *picture, espalier_generate_params *p)
+static int run(cli_session *s, const cli_generate_options *o, const espalier_model *model, const espalier_image *picture,
+               espalier_generate_params *p)
 {
     espalier_asset *asset = NULL;
     espalier_report *report = NULL;

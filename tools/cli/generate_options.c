@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * generate_options.c: reading and checking the options of espalier generate, before any model is opened: a typing error must not cost minutes.
+ * generate_options.c: reading and checking the options of espalier generate, before any model is opened: a typing error must not cost
+ * minutes.
  */
 #include "generate.h"
 
@@ -13,7 +14,8 @@
 static const char help[] =
     "usage: espalier generate [options] PICTURE -o OUT.glb\n"
     "\n"
-    "Turn one picture (PNG, JPEG, WebP) of an object into a 3D asset. The same model files, picture and seed give the same bits on every machine.\n"
+    "Turn one picture (PNG, JPEG, WebP) of an object into a 3D asset. The same model files, picture and seed give the same bits on every "
+    "machine.\n"
     "\n"
     "  -i, --image FILE         the picture, if not given as an argument; it needs transparency around the object\n"
     "  -o, --output FILE.glb    GLB with a colour per vertex\n"
@@ -40,16 +42,37 @@ static const char help[] =
     "      --json               progress and result as JSON lines\n"
     "  -h, --help, --version\n"
     "\n"
-    "exit status: 0 done, 2 usage, 3 input, 4 model, 5 memory or limits, 6 internal, 7 output, 8 device, 9 unsound result, 130/143 cancelled\n";
+    "exit status: 0 done, 2 usage, 3 input, 4 model, 5 memory or limits, 6 internal, 7 output, 8 device, 9 unsound result, 130/143 "
+    "cancelled\n";
 
 enum {
-    OPT_DUMP = CLI_OPT_FIRST_FREE, OPT_REPORT, OPT_WEIGHTS, OPT_RES, OPT_PIPELINE, OPT_SET, OPT_STEPS, OPT_GSS, OPT_GSH, OPT_MAX_TOKENS,
-    OPT_NO_TEXTURE, OPT_MATTE, OPT_ALLOW_OPAQUE, OPT_FORCE
+    OPT_DUMP = CLI_OPT_FIRST_FREE,
+    OPT_REPORT,
+    OPT_WEIGHTS,
+    OPT_RES,
+    OPT_PIPELINE,
+    OPT_SET,
+    OPT_STEPS,
+    OPT_GSS,
+    OPT_GSH,
+    OPT_MAX_TOKENS,
+    OPT_NO_TEXTURE,
+    OPT_MATTE,
+    OPT_ALLOW_OPAQUE,
+    OPT_FORCE
 };
 
 /* ------------------------------------------------------------- sampler parameters */
 
-enum { PARAM_STEPS, PARAM_GUIDANCE_STRENGTH, PARAM_GUIDANCE_RESCALE, PARAM_INTERVAL_LOW, PARAM_INTERVAL_HIGH, PARAM_RESCALE_T, PARAM_SIGMA_MIN };
+enum {
+    PARAM_STEPS,
+    PARAM_GUIDANCE_STRENGTH,
+    PARAM_GUIDANCE_RESCALE,
+    PARAM_INTERVAL_LOW,
+    PARAM_INTERVAL_HIGH,
+    PARAM_RESCALE_T,
+    PARAM_SIGMA_MIN
+};
 
 static const char *const stage_names[] = {"ss", "shape", "tex"};
 static const struct {
@@ -79,8 +102,8 @@ static int add_setting(cli_generate_options *o, const char *option, const char *
     bool good = param == PARAM_STEPS ? cli_parse_int(value, (int64_t)params[param].low, (int64_t)params[param].high, &whole)
                                      : cli_parse_double(value, params[param].low, params[param].high, &number);
     if (!good)
-        return cli_usage_error("generate", "%s '%s': the value is not a %snumber from %g to %g", option, text, param == PARAM_STEPS ? "whole " : "",
-                               params[param].low, params[param].high);
+        return cli_usage_error("generate", "%s '%s': the value is not a %snumber from %g to %g", option, text,
+                               param == PARAM_STEPS ? "whole " : "", params[param].low, params[param].high);
     if (o->n_settings == CLI_MAX_SETTINGS) return cli_usage_error("generate", "more than %d settings", CLI_MAX_SETTINGS);
     o->settings[o->n_settings++] = (cli_setting){stage, param, param == PARAM_STEPS ? (double)whole : number};
     return 0;
@@ -105,14 +128,29 @@ static void apply_setting(espalier_generate_params *p, const cli_setting *settin
     espalier_sampler *samplers[] = {&p->structure, &p->shape, &p->texture};
     espalier_sampler *s = samplers[setting->stage];
     switch (setting->param) {
-    case PARAM_STEPS: s->steps = (int32_t)setting->value; break;
-    case PARAM_GUIDANCE_STRENGTH: s->guidance_strength = setting->value; break;
-    case PARAM_GUIDANCE_RESCALE: s->guidance_rescale = setting->value; break;
-    case PARAM_INTERVAL_LOW: s->interval_low = setting->value; break;
-    case PARAM_INTERVAL_HIGH: s->interval_high = setting->value; break;
-    case PARAM_RESCALE_T: s->rescale_t = setting->value; break;
-    case PARAM_SIGMA_MIN: s->sigma_min = setting->value; break;
-    default: break;
+    case PARAM_STEPS:
+        s->steps = (int32_t)setting->value;
+        break;
+    case PARAM_GUIDANCE_STRENGTH:
+        s->guidance_strength = setting->value;
+        break;
+    case PARAM_GUIDANCE_RESCALE:
+        s->guidance_rescale = setting->value;
+        break;
+    case PARAM_INTERVAL_LOW:
+        s->interval_low = setting->value;
+        break;
+    case PARAM_INTERVAL_HIGH:
+        s->interval_high = setting->value;
+        break;
+    case PARAM_RESCALE_T:
+        s->rescale_t = setting->value;
+        break;
+    case PARAM_SIGMA_MIN:
+        s->sigma_min = setting->value;
+        break;
+    default:
+        break;
     }
 }
 
@@ -152,10 +190,14 @@ static int parse_weights(cli_generate_options *o, const char *text)
 
 static int parse_resolution(cli_generate_options *o, const char *text)
 {
-    if (strcmp(text, "512") == 0) o->resolution = ESPALIER_PIPELINE_512;
-    else if (strcmp(text, "1024") == 0) o->resolution = ESPALIER_PIPELINE_1024_CASCADE;
-    else if (strcmp(text, "1536") == 0) o->resolution = ESPALIER_PIPELINE_1536_CASCADE;
-    else return cli_usage_error("generate", "--res '%s' is none of 512, 1024, 1536", text);
+    if (strcmp(text, "512") == 0)
+        o->resolution = ESPALIER_PIPELINE_512;
+    else if (strcmp(text, "1024") == 0)
+        o->resolution = ESPALIER_PIPELINE_1024_CASCADE;
+    else if (strcmp(text, "1536") == 0)
+        o->resolution = ESPALIER_PIPELINE_1536_CASCADE;
+    else
+        return cli_usage_error("generate", "--res '%s' is none of 512, 1024, 1536", text);
     return 0;
 }
 
@@ -168,7 +210,8 @@ static int set_image(cli_generate_options *o, const char *path)
 
 static int parse_matte(cli_generate_options *o, const char *text)
 {
-    if (strcmp(text, "none") != 0 && strcmp(text, "alpha") != 0) return cli_usage_error("generate", "--matte '%s' is none of alpha, none", text);
+    if (strcmp(text, "none") != 0 && strcmp(text, "alpha") != 0)
+        return cli_usage_error("generate", "--matte '%s' is none of alpha, none", text);
     o->opaque = text[0] == 'n';
     return 0;
 }
@@ -176,37 +219,59 @@ static int parse_matte(cli_generate_options *o, const char *text)
 static int parse_option(cli_generate_options *o, int c, const char *value)
 {
     switch (c) {
-    case 'i': return set_image(o, value);
-    case 'o': o->output = value; return 0;
-    case 'm': o->models = value; return 0;
+    case 'i':
+        return set_image(o, value);
+    case 'o':
+        o->output = value;
+        return 0;
+    case 'm':
+        o->models = value;
+        return 0;
     case 's':
         if (!cli_parse_int(value, INT64_MIN, INT64_MAX, &o->seed))
             return cli_usage_error("generate", "--seed '%s' is not a whole number of 64 bits", value);
         return 0;
-    case OPT_DUMP: o->dump = value; return 0;
-    case OPT_REPORT: o->report = value; return 0;
-    case OPT_WEIGHTS: return parse_weights(o, value);
-    case OPT_RES: return parse_resolution(o, value);
+    case OPT_DUMP:
+        o->dump = value;
+        return 0;
+    case OPT_REPORT:
+        o->report = value;
+        return 0;
+    case OPT_WEIGHTS:
+        return parse_weights(o, value);
+    case OPT_RES:
+        return parse_resolution(o, value);
     case OPT_PIPELINE:
         if (espalier_pipeline_parse(&o->pipeline, value) != ESPALIER_OK || o->pipeline == ESPALIER_PIPELINE_DEFAULT)
             return cli_usage_error("generate", "--pipeline '%s' is none of 512, 1024, 1024_cascade, 1536_cascade", value);
         return 0;
-    case OPT_SET: return parse_setting(o, value);
+    case OPT_SET:
+        return parse_setting(o, value);
     case OPT_STEPS:
         if (!cli_parse_int(value, 1, 1000, &o->steps))
             return cli_usage_error("generate", "--steps '%s' is not a whole number from 1 to 1000", value);
         return 0;
-    case OPT_GSS: return add_setting(o, "--gss", value, 0, PARAM_GUIDANCE_STRENGTH, value);
-    case OPT_GSH: return add_setting(o, "--gsh", value, 1, PARAM_GUIDANCE_STRENGTH, value);
+    case OPT_GSS:
+        return add_setting(o, "--gss", value, 0, PARAM_GUIDANCE_STRENGTH, value);
+    case OPT_GSH:
+        return add_setting(o, "--gsh", value, 1, PARAM_GUIDANCE_STRENGTH, value);
     case OPT_MAX_TOKENS:
         if (!cli_parse_int(value, 1, 16777216, &o->max_tokens))
             return cli_usage_error("generate", "--max-tokens '%s' is not a whole number from 1 to 16777216", value);
         return 0;
-    case OPT_NO_TEXTURE: o->no_texture = true; return 0;
-    case OPT_ALLOW_OPAQUE: o->opaque = true; return 0;
-    case OPT_MATTE: return parse_matte(o, value);
-    case OPT_FORCE: o->force = true; return 0;
-    default: return cli_common_option(&o->common, "generate", c, value);
+    case OPT_NO_TEXTURE:
+        o->no_texture = true;
+        return 0;
+    case OPT_ALLOW_OPAQUE:
+        o->opaque = true;
+        return 0;
+    case OPT_MATTE:
+        return parse_matte(o, value);
+    case OPT_FORCE:
+        o->force = true;
+        return 0;
+    default:
+        return cli_common_option(&o->common, "generate", c, value);
     }
 }
 
@@ -278,15 +343,26 @@ static int check_files(const cli_generate_options *o)
 int cli_generate_parse(cli_generate_options *o, int argc, char **argv)
 {
     static const struct option options[] = {
-        {"image", required_argument, NULL, 'i'}, {"output", required_argument, NULL, 'o'}, {"models", required_argument, NULL, 'm'},
-        {"seed", required_argument, NULL, 's'}, {"dump-post", required_argument, NULL, OPT_DUMP},
-        {"report", required_argument, NULL, OPT_REPORT}, {"weights", required_argument, NULL, OPT_WEIGHTS},
-        {"res", required_argument, NULL, OPT_RES}, {"pipeline", required_argument, NULL, OPT_PIPELINE},
-        {"set", required_argument, NULL, OPT_SET}, {"steps", required_argument, NULL, OPT_STEPS},
-        {"gss", required_argument, NULL, OPT_GSS}, {"gsh", required_argument, NULL, OPT_GSH},
-        {"max-tokens", required_argument, NULL, OPT_MAX_TOKENS}, {"no-texture", no_argument, NULL, OPT_NO_TEXTURE},
-        {"matte", required_argument, NULL, OPT_MATTE}, {"allow-opaque", no_argument, NULL, OPT_ALLOW_OPAQUE},
-        {"force", no_argument, NULL, OPT_FORCE}, CLI_COMMON_OPTIONS, {NULL, 0, NULL, 0},
+        {"image", required_argument, NULL, 'i'},
+        {"output", required_argument, NULL, 'o'},
+        {"models", required_argument, NULL, 'm'},
+        {"seed", required_argument, NULL, 's'},
+        {"dump-post", required_argument, NULL, OPT_DUMP},
+        {"report", required_argument, NULL, OPT_REPORT},
+        {"weights", required_argument, NULL, OPT_WEIGHTS},
+        {"res", required_argument, NULL, OPT_RES},
+        {"pipeline", required_argument, NULL, OPT_PIPELINE},
+        {"set", required_argument, NULL, OPT_SET},
+        {"steps", required_argument, NULL, OPT_STEPS},
+        {"gss", required_argument, NULL, OPT_GSS},
+        {"gsh", required_argument, NULL, OPT_GSH},
+        {"max-tokens", required_argument, NULL, OPT_MAX_TOKENS},
+        {"no-texture", no_argument, NULL, OPT_NO_TEXTURE},
+        {"matte", required_argument, NULL, OPT_MATTE},
+        {"allow-opaque", no_argument, NULL, OPT_ALLOW_OPAQUE},
+        {"force", no_argument, NULL, OPT_FORCE},
+        CLI_COMMON_OPTIONS,
+        {NULL, 0, NULL, 0},
     };
     int c, status;
     while ((c = getopt_long(argc, argv, ":hi:o:m:s:", options, NULL)) != -1) {

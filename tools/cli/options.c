@@ -106,8 +106,10 @@ bool cli_parse_size(const char *text, uint64_t *out)
         if (!s) return false;
         for (const char *p = suffixes; p <= s; p++) v *= 1024;
         end++;
-        if (*end == 'i' && end[1] == 'B') end += 2;
-        else if (*end == 'B') end++;
+        if (*end == 'i' && end[1] == 'B')
+            end += 2;
+        else if (*end == 'B')
+            end++;
     }
     if (*end || v >= 9.2e18) return false;
     *out = (uint64_t)v;
@@ -120,7 +122,8 @@ int cli_common_option(cli_common *common, const char *command, int option, const
 {
     switch (option) {
     case CLI_OPT_THREADS:
-        if (!cli_parse_int(value, 1, 1024, &common->threads)) return cli_usage_error(command, "--threads '%s' is not a number from 1 to 1024", value);
+        if (!cli_parse_int(value, 1, 1024, &common->threads))
+            return cli_usage_error(command, "--threads '%s' is not a number from 1 to 1024", value);
         return 0;
     case CLI_OPT_CPU_LEVEL:
         if (espalier_cpu_level_parse(&common->cpu_level, value) != ESPALIER_OK)
@@ -130,9 +133,14 @@ int cli_common_option(cli_common *common, const char *command, int option, const
         if (!cli_parse_size(value, &common->memory_budget) || common->memory_budget < 1024)
             return cli_usage_error(command, "--mem-budget '%s' is not a size such as 450M or 6G", value);
         return 0;
-    case CLI_OPT_QUIET: common->quiet = true; return 0;
-    case CLI_OPT_JSON: common->json = true; return 0;
-    default: return 1;
+    case CLI_OPT_QUIET:
+        common->quiet = true;
+        return 0;
+    case CLI_OPT_JSON:
+        common->json = true;
+        return 0;
+    default:
+        return 1;
     }
 }
 
@@ -166,7 +174,8 @@ int cli_open(cli_session *s, const cli_common *common, cli_progress_style style)
     options.log_user = s;
     espalier_status st = espalier_runtime_create(&s->runtime, &options);
     if (st == ESPALIER_ERR_DEVICE) {
-        fprintf(stderr, "espalier: this machine cannot run --cpu-level %s; see 'espalier devices'\n", espalier_cpu_level_name(common->cpu_level));
+        fprintf(stderr, "espalier: this machine cannot run --cpu-level %s; see 'espalier devices'\n",
+                espalier_cpu_level_name(common->cpu_level));
         return st;
     }
     if (st == ESPALIER_OK) st = espalier_context_create(&s->ctx, s->runtime);
@@ -208,7 +217,7 @@ void cli_catch_signals(espalier_context *ctx)
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    signal(SIGPIPE, SIG_IGN);              /* a reader that went away must not leave a half-written file behind */
+    signal(SIGPIPE, SIG_IGN); /* a reader that went away must not leave a half-written file behind */
 }
 
 int cli_signal(void)

@@ -12,7 +12,7 @@
 
 static const char *const stages[] = {"preprocess", "condition", "structure", "shape", "texture", "decode", "finish"};
 #define N_STAGES ((int)(sizeof stages / sizeof stages[0]))
-#define BAR 32
+#define BAR      32
 
 double cli_now(void)
 {
@@ -58,7 +58,9 @@ int cli_progress_update(void *user, const char *stage, uint64_t done, uint64_t t
         p->stage_started = cli_now();
     }
     switch (p->style) {
-    case CLI_PROGRESS_BAR: draw_bar(p, k, stage, done, total); break;
+    case CLI_PROGRESS_BAR:
+        draw_bar(p, k, stage, done, total);
+        break;
     case CLI_PROGRESS_LINES:
         if (done == 0)
             printf("[%d/%d] %s\n", k, N_STAGES, stage);
@@ -66,10 +68,11 @@ int cli_progress_update(void *user, const char *stage, uint64_t done, uint64_t t
             printf("[%d/%d] %s %llu/%llu\n", k, N_STAGES, stage, (unsigned long long)done, (unsigned long long)total);
         break;
     case CLI_PROGRESS_JSON:
-        printf("{\"type\": \"progress\", \"stage\": \"%s\", \"index\": %d, \"stages\": %d, \"done\": %llu, \"total\": %llu}\n", stage, k, N_STAGES,
-               (unsigned long long)done, (unsigned long long)total);
+        printf("{\"type\": \"progress\", \"stage\": \"%s\", \"index\": %d, \"stages\": %d, \"done\": %llu, \"total\": %llu}\n", stage, k,
+               N_STAGES, (unsigned long long)done, (unsigned long long)total);
         break;
-    case CLI_PROGRESS_NONE: return 0;
+    case CLI_PROGRESS_NONE:
+        return 0;
     }
     fflush(stdout);
     return 0;
@@ -88,7 +91,8 @@ static int utf8_length(const unsigned char *s)
     int n = s[0] < 0x80 ? 1 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : (s[0] & 0xf0) == 0xe0 ? 3 : s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : 0;
     for (int i = 1; i < n; i++)
         if ((s[i] & 0xc0) != 0x80) return 0;
-    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f)) return 0;
+    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
+        return 0;
     return n;
 }
 
@@ -98,10 +102,14 @@ void cli_print_json_string(const char *text)
     putchar('"');
     while (*s) {
         int n = utf8_length(s);
-        if (n == 0) fputs("\\ufffd", stdout);
-        else if (*s == '"' || *s == '\\') printf("\\%c", *s);
-        else if (*s < 0x20) printf("\\u%04x", *s);
-        else fwrite(s, 1, (size_t)n, stdout);
+        if (n == 0)
+            fputs("\\ufffd", stdout);
+        else if (*s == '"' || *s == '\\')
+            printf("\\%c", *s);
+        else if (*s < 0x20)
+            printf("\\u%04x", *s);
+        else
+            fwrite(s, 1, (size_t)n, stdout);
         s += n ? n : 1;
     }
     putchar('"');
