@@ -1,5 +1,5 @@
 # Toolchain file: cross-compile for 64-bit ARM on Debian and run the tests under qemu-user.
-#   apt: gcc-aarch64-linux-gnu qemu-user libjansson-dev:arm64 libcmocka-dev:arm64 (after dpkg --add-architecture arm64)
+#   apt: gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user libjansson-dev:arm64 libcmocka-dev:arm64 (after dpkg --add-architecture arm64)
 #   PKG_CONFIG_LIBDIR=/usr/lib/aarch64-linux-gnu/pkgconfig cmake --toolchain cmake/aarch64.cmake -DESPALIER_IMAGES=OFF ...
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)

@@ -207,6 +207,7 @@ old_cpu() {
 
 build_aarch64() {
     command -v aarch64-linux-gnu-gcc >/dev/null || skip_group "gcc-aarch64-linux-gnu is not installed"
+    [ -e /usr/aarch64-linux-gnu/lib/crt1.o ] || skip_group "libc6-dev-arm64-cross is not installed"
     command -v qemu-aarch64 >/dev/null || skip_group "qemu-user is not installed"
     PKG_CONFIG_LIBDIR=/usr/lib/aarch64-linux-gnu/pkgconfig
     export PKG_CONFIG_LIBDIR
