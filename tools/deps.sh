@@ -22,7 +22,7 @@ command -v dpkg-query >/dev/null 2>&1 || {
     echo "deps: not a Debian system; install by hand: $packages"
     exit 0
 }
-installed() { dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null | grep -q '^installed$'; }
+installed() { dpkg-query -W -f '${db:Status-Status}\n' "$1" 2>/dev/null | grep -qx installed; }
 
 missing=
 for p in $packages; do
