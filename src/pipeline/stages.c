@@ -17,6 +17,14 @@ static espalier_status ready(espalier_context *ctx, const espalier_model *model,
     return esi_weights_check_finite(ctx, weights);
 }
 
+/* Pages of the weights go back to the system: the next stage does not need them, and people look at what a process holds. */
+static void finished(const espalier_model *model, espalier_role role)
+{
+    const esi_weights *weights = esi_model_weights(model, role);
+    const esi_file_map *map = weights ? esi_weights_file(weights)->map : NULL;
+    if (map) esi_file_map_dont_need(map, 0, esi_file_map_size(map));
+}
+
 /* Dense host copy of a tensor (esi_alloc). */
 static espalier_status read_tensor(espalier_context *ctx, float **out, esi_tensor t, const char *what)
 {
@@ -52,6 +60,7 @@ static espalier_status image_condition(void *user, espalier_context *ctx, const 
     }
     esi_free(ctx, pixels);
     esi_scope_end(ctx, scope);
+    finished(model, ESPALIER_ROLE_IMAGE_ENCODER);
     return st;
 }
 
@@ -123,6 +132,7 @@ static espalier_status sample(void *user, espalier_context *ctx, const espalier_
     esi_flow_run_end(ctx, s.run);
 done:
     esi_scope_end(ctx, scope);
+    finished(model, call->role);
     return st;
 }
 
@@ -140,6 +150,7 @@ static espalier_status decode_structure(void *user, espalier_context *ctx, const
     if (st == ESPALIER_OK) st = read_tensor(ctx, logits, y, "occupancy logits");
     if (st == ESPALIER_OK) *side = R * esi_ss_decoder_upscale(model->ss_decoder);
     esi_scope_end(ctx, scope);
+    finished(model, ESPALIER_ROLE_SS_DECODER);
     return st;
 }
 
@@ -156,6 +167,7 @@ static espalier_status upsample(void *user, espalier_context *ctx, const espalie
     if (st == ESPALIER_OK) st = esi_tensor_from(ctx, &x, coords->count, ESI_LATENT_CHANNELS, ESI_F32, features);
     if (st == ESPALIER_OK) st = esi_sparse_decoder_forward(ctx, model->shape_decoder, NULL, lineage, x, coords, up_blocks);
     esi_scope_end(ctx, scope);
+    finished(model, ESPALIER_ROLE_SHAPE_DECODER);
     return st;
 }
 
@@ -177,6 +189,7 @@ static espalier_status decode_latent(void *user, espalier_context *ctx, const es
         st = read_tensor(ctx, head, y, texture ? "texture head" : "shape head");
     }
     esi_scope_end(ctx, scope);
+    finished(model, role);
     return st;
 }
 
