@@ -3,11 +3,13 @@
  * main.c: espalier-bench: speed of operations and stages as a share of what this machine's multiply-add units can do.
  *
  *   espalier-bench [NAMES...] [--threads N] [--cpu-level LEVEL] [--seconds S] [--json] [--list]
+ *   espalier-bench unwrap|... --mesh FILE: see bench_mesh.h
  *
  * A name selects every benchmark that begins with it ("linear", "conv/27x100000"). share = GFLOPS per CPU second over what a loop of
  * independent multiply-adds of the same instruction set reaches right before and after; the best of several runs is kept.
  */
 #include "bench.h"
+#include "bench_mesh.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,11 +117,14 @@ int main(int argc, char **argv)
     bench b = {.results = results, .capacity = ESI_COUNT(results)};
     espalier_runtime *rt = NULL;
     espalier_status st;
-    int rc = parse(&o, argc, argv);
+    int rc = 0;
 
+    if (bench_mesh_main(argc, argv, &rc)) return rc;
+    rc = parse(&o, argc, argv);
     if (rc) return rc;
     if (o.list) {
         for (size_t i = 0; i < ESI_COUNT(items); i++) puts(items[i].name);
+        bench_mesh_list();
         return 0;
     }
     st = espalier_runtime_create(&rt, &o.runtime);
