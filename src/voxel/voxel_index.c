@@ -190,6 +190,11 @@ int32_t esi_voxel_index_find(const esi_voxel_index *index, int32_t batch, int32_
     return find_cell(index, find_block(index, batch, x >> 2, y >> 2, z >> 2), row_cell(row));
 }
 
+const esi_voxel_block *esi_voxel_index_block(const esi_voxel_index *index, int32_t batch, int32_t bx, int32_t by, int32_t bz)
+{
+    return batch < 0 || batch >= ESI_BATCH_LIMIT ? NULL : find_block(index, batch, bx, by, bz);
+}
+
 void esi_voxel_cursor_init(esi_voxel_cursor *cursor, const esi_voxel_index *index)
 {
     memset(cursor, 0, sizeof *cursor);

@@ -47,5 +47,7 @@ void esi_voxel_cursor_line(esi_voxel_cursor *cursor, int dx, int dy, int32_t out
 
 /* Row of one coordinate, which may be anything, or -1. */
 int32_t esi_voxel_index_find(const esi_voxel_index *index, int32_t batch, int32_t x, int32_t y, int32_t z);
+/* Block of the cells [4 bx, 4 bx + 4) and so on, or NULL; any numbers. */
+const esi_voxel_block *esi_voxel_index_block(const esi_voxel_index *index, int32_t batch, int32_t bx, int32_t by, int32_t bz);
 
 #endif

@@ -55,8 +55,8 @@ typedef struct esi_pbr_options {
 } esi_pbr_options;
 /* Per corner, as importers give it: positions come from the surface; normals NULL = face normals; uvs NULL = zero. v grows downwards in our
  * surfaces (row 0 is v = 0); the reference's own convention (v upwards) is the golden runner's affair. */
-/* alier_status esi_voxelize_materials(espalier_context *ctx, esi_pbr_voxels *out, const esi_surface *surface, const esi_pbr_options
- * *options);
+espalier_status esi_voxelize_materials(espalier_context *ctx, esi_pbr_voxels *out, const esi_surface *surface,
+                                       const esi_pbr_options *options);
 void esi_pbr_voxels_free(espalier_context *ctx, esi_pbr_voxels *voxels);
 /* The attributes of `pbr` on the rows of `coords` (the dual grid's): exact row where present, else nearest within 2 cells, else white. out
  * [count][6]: base colour, metallic, roughness, alpha. */
