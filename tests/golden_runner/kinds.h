@@ -30,6 +30,7 @@
     X("sparse_conv", golden_kind_sparse_conv) \
     X("ss_decoder", golden_kind_ss_decoder) \
     X("ss_flow", golden_kind_ss_flow) \
+    X("telea", golden_kind_telea) \
     X("tex_decoder", golden_kind_tex_decoder) \
     X("tex_decoder_fp16", golden_kind_tex_decoder)
 
