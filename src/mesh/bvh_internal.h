@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bvh_internal.h: the tree itself: nodes of four boxes side by side, so that one loop over lanes tests all of them, and the triangles in
+ * leaf order with their corners, so that a leaf is one run of memory.
+ */
+#ifndef ESI_MESH_BVH_INTERNAL_H
+#define ESI_MESH_BVH_INTERNAL_H
+
+#include "mesh/bvh.h"
+
+#define BVH_WIDTH 4
+#define BVH_LEAF 4                 /* triangles per leaf at most */
+#define BVH_DEPTH 80               /* nodes on a path at most: the builder halves blindly before that */
+#define BVH_STACK (BVH_DEPTH * (BVH_WIDTH - 1) + BVH_WIDTH)
+
+/* Lanes are filled from the front. Two cache lines. */
+typedef struct bvh_node {
+    float min[3][BVH_WIDTH], max[3][BVH_WIDTH];
+    int32_t child[BVH_WIDTH];      /* a node, or the first triangle of a leaf */
+    int32_t count[BVH_WIDTH];      /* 0 = node, 1 .. BVH_LEAF = triangles, -1 = no child */
+} bvh_node;
+
+typedef struct bvh_triangle {
+    float corner[3][3];
+    int32_t face;                  /* ~face where the corners are on one line */
+} bvh_triangle;
+
+struct esi_bvh {
+    bvh_node *nodes;               /* the root is the first */
+    bvh_triangle *triangles;
+    int64_t n_nodes, n_triangles;
+    float reach;                   /* largest absolute coordinate: what rounding errors of distances are measured by */
+};
+
+static inline int32_t bvh_face(const bvh_triangle *t) { return t->face < 0 ? ~t->face : t->face; }
+
+static inline void bvh_sub(double out[3], const double a[3], const double b[3])
+{
+    for (int k = 0; k < 3; k++) out[k] = a[k] - b[k];
+}
+
+static inline double bvh_dot(const double a[3], const double b[3]) { return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]; }
+
+static inline void bvh_cross(double out[3], const double a[3], const double b[3])
+{
+    out[0] = a[1] * b[2] - a[2] * b[1];
+    out[1] = a[2] * b[0] - a[0] * b[2];
+    out[2] = a[0] * b[1] - a[1] * b[0];
+}
+
+#endif
