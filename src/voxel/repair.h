@@ -13,25 +13,29 @@
 typedef enum esi_repair_mode { ESI_REPAIR_REDUCE, ESI_REPAIR_CLOSE } esi_repair_mode;
 
 typedef struct esi_repair_stats {
-    /* edges with |logit| < margin; their groups; touching an odd face; > 14 edges */
+    int64_t edges;                 /* grid edges whose four voxels exist */
+    /* those with |logit| < margin; their groups; touching an odd face; > 14 edges */
     int64_t candidates, clusters, clusters_odd, clusters_large;
     int64_t flips, flips_on, flips_off;
     int64_t odd_faces_before, odd_faces_after;
 } esi_repair_stats;
 
-/* Flag parity repair: flags [count][3] = logit > 0, then within the margin the cheapest flips that make faces even. missing_logit: edges
- * whose logit is at most this are no candidates (edges without four voxels never are). */
+/* Flag parity repair: flags [count][3] = logit > 0, then within the margin (0 = none) the cheapest flips that make faces even. Edges without
+ * four voxels are no candidates, and their flags count nowhere. */
 espalier_status esi_dual_grid_repair_flags(espalier_context *ctx, uint8_t *flags, const int32_t *coords, int64_t count, const float *logits,
                                            double margin, esi_repair_mode mode, esi_repair_stats *stats);
 
 /* Geometric resurrection of missing voxels: an absent voxel that alone is missing for >= 3 flagged edges gets a row with its vertex at the
- * mean of the vertices of its dangling quads. Returns the added rows: coords [n][4], local [n][3]; esi_alloc'ed. `passes` at most. */
+ * mean of the vertices of its dangling quads, and the flags that leave the fewest odd faces. Every pass sees what the one before added;
+ * `passes` at most. Added rows ascend within a pass. esi_alloc'ed. */
 typedef struct esi_restored_voxels {
-    int32_t *coords;
-    float *local;
+    int32_t *coords;               /* [count][4] */
+    float *local;                  /* [count][3] */
+    uint8_t *intersected;          /* [count][3] */
     int64_t count;
-    int passes;
+    int passes;                    /* that added something */
 } esi_restored_voxels;
 espalier_status esi_dual_grid_restore_voxels(espalier_context *ctx, esi_restored_voxels *out, const esi_dual_grid *grid, int passes);
+void esi_restored_voxels_free(espalier_context *ctx, esi_restored_voxels *voxels);          /* zeroed is fine */
 
 #endif

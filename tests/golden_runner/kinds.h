@@ -13,6 +13,7 @@
     X("cascade", golden_kind_cascade) \
     X("convnext_block", golden_kind_convnext_block) \
     X("dinov3", golden_kind_dinov3) \
+    X("dual_grid_repair", golden_kind_dual_grid_repair) \
     X("dual_grid_to_mesh", golden_kind_dual_grid_to_mesh) \
     X("gguf_load", golden_kind_gguf_load) \
     X("grid_sample_3d", golden_kind_grid_sample_3d) \
