@@ -229,7 +229,8 @@ static uint8_t to_byte(float v)
     return (uint8_t)whole;
 }
 
-static inline void fill_channels(const neighbour *neighbours, int32_t n, uint8_t *pixels, int32_t stride, const int channels, int32_t target)
+static inline void fill_channels(const neighbour *neighbours, int32_t n, uint8_t *pixels, int32_t stride, const int channels,
+                                 int32_t target)
 {
     float sum[3] = {0}, jx[3] = {0}, jy[3] = {0}, total = 1.0e-20f;
 
@@ -426,7 +427,8 @@ static espalier_status make_groups(march *m, const esi_telea_plane *planes, int3
     return mark_ring(m, largest);
 }
 
-static espalier_status check_arguments(espalier_context *ctx, const esi_telea_plane *planes, int32_t n_planes, int32_t width, int32_t height)
+static espalier_status check_arguments(espalier_context *ctx, const esi_telea_plane *planes, int32_t n_planes, int32_t width,
+                                       int32_t height)
 {
     bool ok = n_planes >= 1 && n_planes <= MAX_PLANES && width >= 1 && height >= 1;
 
