@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * chart_create.c: mesh -> charts: cut into pieces (chart_cluster.c), borders straightened (chart_border.c), every piece laid flat and
+ * checked (chart_flatten.c, chart_check.c); pieces that failed are cut in two and tried again, under tighter limits each time, and in the
+ * last round face by face. Rounds are few and each costs a bounded number of steps per face, so time is bounded for any input.
+ */
+#include "mesh/chart_internal.h"
+
+#include "base/math64.h"
+
+#include <math.h>
+
+#define FACES_PER_TASK 1024        /* of pieces flattened by one task, at least */
+#define MAX_BEND 0.3
+
+/* How pieces are cut in each round. */
+typedef struct cut_round {
+    double cone, bend;             /* shares of the first round's limits */
+    int32_t min_pieces;
+    bool plane_only;
+} cut_round;
+static const cut_round rounds[] = {
+    {1.0, 1.0, 1, false}, {1.0, 1.0, 2, false}, {1.0, 0.8, 2, false}, {0.9, 0.6, 2, false}, {0.8, 0.4, 2, false},
+    {0.7, 0.3, 2, false}, {0.5, 0.2, 2, true},  {0.3, 0.1, 2, true},
+};
+#define LAST_ROUND ((int)ESI_COUNT(rounds)) /* single faces */
+
+typedef struct creation {
+    esi_charts *out;
+    chart_faces faces;
+    const esi_chart_options *options;
+    int32_t *group;                /* [n_faces] piece to be cut again; -1 = done */
+    int32_t *members, *place;      /* chart_lists */
+    int32_t *start;                /* [n_pieces + 1] in members; pieces from `first` on only */
+    int32_t *task_piece;           /* [n_tasks + 1] */
+    uint8_t *verdict;              /* [n_pieces] chart_verdict */
+    uint8_t *method;               /* [n_pieces] */
+    int32_t first, n_pieces;       /* of this round; n_pieces is the end */
+    int64_t piece_capacity;
+    chart_flat *flat;              /* [slots] */
+    espalier_context *ctx;
+    int round;
+    int64_t work;                  /* faces laid flat so far */
+} creation;
+
+esi_chart_options esi_chart_options_default(void)
+{
+    return (esi_chart_options){.max_stretch = 1.25, .max_cone = 80.0 * 0.017453292519943295, .work_per_face = 4096};
+}
+
+void esi_charts_free(espalier_context *ctx, esi_charts *charts)
+{
+    esi_free(ctx, charts->face_chart);
+    esi_free(ctx, charts->corner_uv);
+    esi_free(ctx, charts->method);
+    memset(charts, 0, sizeof *charts);
+}
+
+/* ----------------------------------------------------------------- pieces */
+
+static bool reserve_pieces(creation *c)
+{
+    size_t n = (size_t)c->n_pieces, capacity = n + n / 2 + 64;
+    uint8_t *bytes;
+    int32_t *numbers;
+
+    if (c->n_pieces < c->piece_capacity) return true;
+    bytes = esi_realloc(c->ctx, c->verdict, capacity, sizeof *c->verdict, "chart verdicts");
+    if (!bytes) return false;
+    c->verdict = bytes;
+    bytes = esi_realloc(c->ctx, c->method, capacity, sizeof *c->method, "chart methods");
+    if (!bytes) return false;
+    c->method = bytes;
+    numbers = esi_realloc(c->ctx, c->start, capacity + 1, sizeof *c->start, "chart lists");
+    if (!numbers) return false;
+    c->start = numbers;
+    numbers = esi_realloc(c->ctx, c->task_piece, capacity + 1, sizeof *c->task_piece, "chart tasks");
+    if (!numbers) return false;
+    c->task_piece = numbers;
+    c->piece_capacity = (int64_t)capacity;
+    return true;
+}
+
+/* Members of the pieces of this round, ascending in each. */
+static void list_members(creation *c)
+{
+    const int32_t *piece = c->out->face_chart;
+    int64_t n_faces = c->faces.mesh->n_faces;
+
+    for (int32_t p = c->first; p <= c->n_pieces; p++) c->start[p] = 0;
+    for (int64_t f = 0; f < n_faces; f++)
+        if (c->group[f] >= 0) c->start[piece[f] + 1]++;
+    for (int32_t p = c->first; p < c->n_pieces; p++) c->start[p + 1] += c->start[p];
+    for (int64_t f = 0; f < n_faces; f++)
+        if (c->group[f] >= 0) c->members[c->start[piece[f]]++] = (int32_t)f;
+    for (int32_t p = c->n_pieces; p > c->first; p--) c->start[p] = c->start[p - 1];
+    c->start[c->first] = 0;
+}
+
+static size_t cut_tasks(creation *c)
+{
+    size_t n = 0;
+    int32_t from = c->first;
+
+    while (from < c->n_pieces) {
+        c->task_piece[n++] = from;
+        int32_t begin = c->start[from];
+        while (from < c->n_pieces && c->start[from] - begin < FACES_PER_TASK) from++;
+    }
+    c->task_piece[n] = c->n_pieces;
+    return n;
+}
+
+/* ------------------------------------------------------------- flattening */
+
+static void keep_flat(creation *c, const chart_flat *flat)
+{
+    double uv_area = 0.0, scale = 1.0, low[2] = {INFINITY, INFINITY};
+
+    for (int32_t i = 0; i < flat->n_faces; i++) {
+        const double *p[3];
+        for (size_t k = 0; k < 3; k++) p[k] = flat->uv + 2 * (size_t)flat->corner[3 * (size_t)i + k];
+        uv_area += 0.5 * ((p[1][0] - p[0][0]) * (p[2][1] - p[0][1]) - (p[1][1] - p[0][1]) * (p[2][0] - p[0][0]));
+    }
+    if (flat->area > 0.0 && uv_area > 0.0) scale = sqrt(flat->area / uv_area);
+    for (int32_t v = 0; v < flat->n_vertices; v++)
+        for (size_t k = 0; k < 2; k++) low[k] = ESI_MIN(low[k], flat->uv[2 * (size_t)v + k]);
+    for (int32_t i = 0; i < flat->n_faces; i++) {
+        float *out = c->out->corner_uv + 6 * (size_t)flat->members[i];
+        for (size_t k = 0; k < 6; k++)
+            out[k] = (float)(scale * (flat->uv[2 * (size_t)flat->corner[3 * (size_t)i + k / 2] + k % 2] - low[k % 2]));
+    }
+}
+
+static void flatten_task(void *arg, size_t task, int slot)
+{
+    creation *c = arg;
+    chart_flat *flat = &c->flat[slot];
+    chart_lists lists = {&c->faces, c->out->face_chart, c->members, c->place};
+
+    for (int32_t p = c->task_piece[task]; p < c->task_piece[task + 1]; p++) {
+        chart_verdict verdict;
+        esi_chart_method method;
+        bool plane_only = c->round < LAST_ROUND && rounds[c->round].plane_only;
+        double max_stretch = c->round < LAST_ROUND ? c->options->max_stretch : INFINITY;
+        if (chart_flatten(c->ctx, flat, &lists, c->start[p], c->start[p + 1] - c->start[p], max_stretch, plane_only, &verdict, &method) !=
+            ESPALIER_OK)
+            return;
+        if (c->round == LAST_ROUND) verdict = CHART_GOOD; /* one face: its own shape */
+        c->verdict[p] = (uint8_t)verdict;
+        c->method[p] = (uint8_t)(plane_only || c->round == LAST_ROUND ? ESI_CHART_FALLBACK : method);
+        if (verdict == CHART_GOOD) keep_flat(c, flat);
+    }
+}
+
+/* ----------------------------------------------------------------- rounds */
+
+static espalier_status cut(creation *c)
+{
+    chart_limits limits = {0};
+    int64_t n_faces = c->faces.mesh->n_faces;
+
+    if (c->round == LAST_ROUND) {
+        for (int64_t f = 0; f < n_faces; f++)
+            if (c->group[f] >= 0) c->out->face_chart[f] = c->n_pieces++;
+        return ESPALIER_OK;
+    }
+    limits.min_cos = esi_cos(c->options->max_cone * rounds[c->round].cone);
+    limits.max_bend = MAX_BEND * rounds[c->round].bend;
+    limits.min_pieces = rounds[c->round].min_pieces;
+    espalier_status st = chart_cluster(c->ctx, c->out->face_chart, &c->n_pieces, c->n_pieces, &c->faces, c->group, &limits);
+    if (st == ESPALIER_OK && c->round == 0) st = chart_smooth_borders(c->ctx, c->out->face_chart, c->n_pieces, &c->faces, &limits);
+    return st;
+}
+
+/* Faces of pieces that failed form the next round's groups. */
+static int64_t collect_failures(creation *c)
+{
+    int64_t left = 0;
+
+    for (int64_t f = 0; f < c->faces.mesh->n_faces; f++) {
+        if (c->group[f] < 0) continue;
+        int32_t p = c->out->face_chart[f];
+        c->group[f] = c->verdict[p] == CHART_GOOD ? -1 : p - c->first;
+        left += c->group[f] >= 0;
+    }
+    if (c->round < LAST_ROUND)
+        for (int32_t p = c->first; p < c->n_pieces; p++) c->out->split_charts += c->verdict[p] != CHART_GOOD;
+    return left;
+}
+
+static espalier_status run_round(creation *c)
+{
+    espalier_status st;
+
+    c->first = c->n_pieces;
+    st = cut(c);
+    if (st != ESPALIER_OK) return st;
+    if (!reserve_pieces(c)) return ESPALIER_ERR_RESOURCE;
+    list_members(c);
+    return esi_parallel(c->ctx, cut_tasks(c), flatten_task, c);
+}
+
+/* Pieces that were cut again leave gaps: number the charts by their lowest face. */
+static espalier_status number_charts(creation *c)
+{
+    esi_charts *out = c->out;
+    int32_t *map = esi_alloc(c->ctx, (size_t)c->n_pieces, sizeof *map, "chart numbers");
+
+    if (!map) return ESPALIER_ERR_RESOURCE;
+    out->method = esi_alloc(c->ctx, (size_t)c->n_pieces, sizeof *out->method, "chart methods");
+    if (!out->method) {
+        esi_free(c->ctx, map);
+        return ESPALIER_ERR_RESOURCE;
+    }
+    for (int32_t p = 0; p < c->n_pieces; p++) map[p] = -1;
+    for (int64_t f = 0; f < c->faces.mesh->n_faces; f++) {
+        int32_t p = out->face_chart[f];
+        if (map[p] < 0) {
+            out->method[out->n_charts] = c->method[p];
+            map[p] = out->n_charts++;
+        }
+        out->face_chart[f] = map[p];
+    }
+    esi_free(c->ctx, map);
+    return ESPALIER_OK;
+}
+
+espalier_status esi_charts_create(espalier_context *ctx, esi_charts *out, const esi_mesh *mesh, const esi_chart_options *options)
+{
+    creation c = {.out = out, .options = options, .ctx = ctx};
+    size_t n_faces = (size_t)mesh->n_faces, slots = (size_t)esi_slots(ctx);
+    int64_t left = mesh->n_faces;
+    espalier_status st;
+
+    memset(out, 0, sizeof *out);
+    st = chart_faces_build(ctx, &c.faces, mesh);
+    if (st != ESPALIER_OK) goto done;
+    st = ESPALIER_ERR_RESOURCE;
+    out->face_chart = esi_alloc(ctx, n_faces, sizeof *out->face_chart, "chart numbers");
+    out->corner_uv = esi_alloc(ctx, n_faces, 6 * sizeof *out->corner_uv, "chart coordinates");
+    c.group = esi_calloc(ctx, n_faces, sizeof *c.group, "chart groups");
+    c.members = esi_alloc(ctx, n_faces, sizeof *c.members, "chart lists");
+    c.place = esi_alloc(ctx, n_faces, sizeof *c.place, "chart lists");
+    c.flat = esi_calloc(ctx, slots, sizeof *c.flat, "chart scratch");
+    if (!out->face_chart || !out->corner_uv || !c.group || !c.members || !c.place || !c.flat) goto done;
+    st = ESPALIER_OK;
+    while (left > 0 && st == ESPALIER_OK) {
+        st = run_round(&c);
+        if (st != ESPALIER_OK) break;
+        c.work += left;
+        left = collect_failures(&c);
+        c.round++;
+    }
+    if (st == ESPALIER_OK) st = number_charts(&c);
+done:
+    for (size_t i = 0; c.flat && i < slots; i++) chart_flat_free(ctx, &c.flat[i]);
+    esi_free(ctx, c.flat);
+    esi_free(ctx, c.group);
+    esi_free(ctx, c.members);
+    esi_free(ctx, c.place);
+    esi_free(ctx, c.start);
+    esi_free(ctx, c.task_piece);
+    esi_free(ctx, c.verdict);
+    esi_free(ctx, c.method);
+    chart_faces_free(ctx, &c.faces);
+    if (st != ESPALIER_OK) esi_charts_free(ctx, out);
+    return st;
+}

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * chart_flatten.c: a piece of surface into the plane, as rigid as possible (Liu, Zhang, Xu, Gotsman, Gortler, A Local/Global Approach to Mesh
+ * Parameterization, 2008): each face keeps its shape up to the rotation that fits best, and one sparse system, factorised once, puts the
+ * vertices where the faces agree most. The start is the projection along the piece's axis, which keeps all faces upright since pieces stay
+ * within a cone. Where rigidity turns a face over, vertices are moved back (chart_untangle.c) or the result is mixed with the projection.
+ */
+#include "mesh/chart_internal.h"
+
+#include <math.h>
+
+#define MAX_ITERATIONS 16
+#define ENOUGH 1e-4                /* stop when an iteration gains less than this share of the area */
+#define PLANE_STRETCH 1.001        /* a projection as good as this stays */
+#define THICKENED 1e-3             /* height over longest side that thin faces get, so that rounding cannot turn them over */
+
+void chart_flat_free(espalier_context *ctx, chart_flat *flat)
+{
+    esi_free(ctx, flat->corner);
+    esi_free(ctx, flat->source);
+    esi_free(ctx, flat->shapes);
+    esi_free(ctx, flat->uv);
+    esi_free(ctx, flat->projection);
+    esi_free(ctx, flat->rhs);
+    esi_free(ctx, flat->diagonal);
+    esi_free(ctx, flat->slot);
+    esi_free(ctx, flat->row_start);
+    esi_free(ctx, flat->column);
+    esi_free(ctx, flat->entry);
+    esi_free(ctx, flat->follower);
+    esi_free(ctx, flat->outline);
+    esi_free(ctx, flat->cell_start);
+    esi_free(ctx, flat->cell_item);
+    esi_cholesky_free(ctx, &flat->factor);
+    memset(flat, 0, sizeof *flat);
+}
+
+static bool reserve(espalier_context *ctx, chart_flat *flat, int32_t n_faces)
+{
+    size_t faces = (size_t)n_faces + (size_t)n_faces / 4 + 64, vertices;
+
+    if (n_faces <= flat->face_capacity) return true;
+    chart_flat_free(ctx, flat);
+    vertices = 3 * faces; /* every face alone */
+    flat->corner = esi_alloc(ctx, faces, 3 * sizeof *flat->corner, "chart corners");
+    flat->shapes = esi_alloc(ctx, faces, sizeof *flat->shapes, "chart shapes");
+    flat->column = esi_alloc(ctx, faces, 6 * sizeof *flat->column, "chart system");
+    flat->entry = esi_alloc(ctx, faces, 6 * sizeof *flat->entry, "chart system");
+    flat->source = esi_alloc(ctx, vertices, sizeof *flat->source, "chart vertices");
+    flat->uv = esi_alloc(ctx, vertices, 2 * sizeof *flat->uv, "chart vertices");
+    flat->projection = esi_alloc(ctx, vertices, 2 * sizeof *flat->projection, "chart vertices");
+    flat->rhs = esi_alloc(ctx, vertices, 2 * sizeof *flat->rhs, "chart system");
+    flat->diagonal = esi_alloc(ctx, vertices, sizeof *flat->diagonal, "chart system");
+    flat->slot = esi_alloc(ctx, vertices, sizeof *flat->slot, "chart system");
+    flat->row_start = esi_alloc(ctx, vertices + 1, sizeof *flat->row_start, "chart system");
+    flat->follower = esi_alloc(ctx, vertices, sizeof *flat->follower, "chart outline");
+    flat->outline = esi_alloc(ctx, vertices, sizeof *flat->outline, "chart outline");
+    if (!flat->corner || !flat->shapes || !flat->column || !flat->entry || !flat->source || !flat->uv || !flat->projection || !flat->rhs ||
+        !flat->diagonal || !flat->slot || !flat->row_start || !flat->follower || !flat->outline)
+        return false;
+    flat->face_capacity = (int64_t)faces;
+    return true;
+}
+
+/* --------------------------------------------------------------- vertices */
+
+/* Corner on the other side of a mesh corner's side within the piece, or -1. */
+static int32_t inner(const chart_flat *flat, int32_t corner)
+{
+    int32_t d = flat->lists->faces->across[corner];
+    return d >= 0 && flat->lists->piece[d / 3] == flat->piece ? d : -1;
+}
+
+static int32_t local(const chart_flat *flat, int32_t corner) { return 3 * flat->lists->place[corner / 3] + corner % 3; }
+
+/* Give the corners around the one of `start` the number `vertex`, both ways until the border or once around. */
+static void number_fan(chart_flat *flat, int32_t start, int32_t vertex)
+{
+    int32_t c = start, d;
+
+    while (c >= 0 && flat->corner[local(flat, c)] < 0) {
+        flat->corner[local(flat, c)] = vertex;
+        d = inner(flat, c);
+        c = d < 0 ? -1 : esi_next_corner(d);
+    }
+    for (c = inner(flat, esi_previous_corner(start)); c >= 0 && flat->corner[local(flat, c)] < 0;
+         c = inner(flat, esi_previous_corner(c)))
+        flat->corner[local(flat, c)] = vertex;
+}
+
+static void number_vertices(chart_flat *flat)
+{
+    for (int32_t i = 0; i < flat->n_faces; i++) flat->lists->place[flat->members[i]] = i;
+    for (int32_t c = 0; c < 3 * flat->n_faces; c++) flat->corner[c] = -1;
+    flat->n_vertices = 0;
+    for (int32_t c = 0; c < 3 * flat->n_faces; c++) {
+        if (flat->corner[c] >= 0) continue;
+        flat->source[flat->n_vertices] = 3 * flat->members[c / 3] + c % 3;
+        number_fan(flat, flat->source[flat->n_vertices], flat->n_vertices);
+        flat->n_vertices++;
+    }
+}
+
+static void find_outline(chart_flat *flat)
+{
+    for (int32_t v = 0; v < flat->n_vertices; v++) flat->follower[v] = -1;
+    flat->n_outline = 0;
+    for (int32_t c = 0; c < 3 * flat->n_faces; c++) {
+        if (inner(flat, 3 * flat->members[c / 3] + c % 3) >= 0) continue;
+        flat->follower[flat->corner[c]] = flat->corner[esi_next_corner(c)];
+        flat->outline[flat->n_outline++] = flat->corner[c];
+    }
+}
+
+/* ----------------------------------------------------------------- shapes */
+
+static double dot3(const double a[3], const double b[3]) { return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]; }
+
+/* The face flat, from its squared sides |01|, |12|, |20|. */
+static bool lay_shape(chart_shape *s, const double side2[3], double area2, double unit)
+{
+    double longest2 = ESI_MAX(side2[0], ESI_MAX(side2[1], side2[2])), p[3][2], length, along;
+    bool thin = !(area2 >= CHART_THIN * longest2) || longest2 == 0.0;
+    int base = side2[0] == longest2 ? 0 : side2[1] == longest2 ? 1 : 2, tip = (base + 2) % 3, end = (base + 1) % 3;
+
+    if (longest2 == 0.0) longest2 = unit * unit;
+    if (thin) area2 = THICKENED * longest2;
+    length = sqrt(longest2);
+    along = ESI_MIN(ESI_MAX((longest2 + side2[tip] - side2[end]) / (2.0 * length), 0.0), length);
+    p[base][0] = p[base][1] = p[end][1] = 0.0;
+    p[end][0] = length;
+    p[tip][0] = along;
+    p[tip][1] = area2 / length;
+    /* turn so that corner 0 is the origin and corner 1 on the x axis */
+    double ux = p[1][0] - p[0][0], uy = p[1][1] - p[0][1], vx = p[2][0] - p[0][0], vy = p[2][1] - p[0][1];
+    s->x1 = sqrt(ux * ux + uy * uy);
+    s->x2 = (ux * vx + uy * vy) / s->x1;
+    s->y2 = area2 / s->x1;
+    s->area = 0.5 * area2;
+    s->weight[0] = 0.5 * s->x1 * s->x2 / area2;
+    s->weight[1] = 0.5 * (s->x1 * s->x1 - s->x1 * s->x2) / area2;
+    s->weight[2] = 0.5 * (s->x2 * s->x2 + s->y2 * s->y2 - s->x1 * s->x2) / area2;
+    return thin;
+}
+
+static void make_shapes(chart_flat *flat, double axis[3])
+{
+    const chart_faces *faces = flat->lists->faces;
+    double unit = 1e-6 * sqrt(faces->total_area / (double)faces->mesh->n_faces);
+
+    if (unit == 0.0) unit = 1.0;
+    flat->area = 0.0;
+    flat->thin = false;
+    for (int k = 0; k < 3; k++) axis[k] = 0.0;
+    for (int32_t i = 0; i < flat->n_faces; i++) {
+        int32_t f = flat->members[i];
+        double p[3][3], e[3][3], side2[3];
+        for (int32_t k = 0; k < 3; k++) chart_corner_position(p[k], faces->mesh, 3 * f + k);
+        for (int k = 0; k < 3; k++) {
+            for (int j = 0; j < 3; j++) e[k][j] = p[(k + 1) % 3][j] - p[k][j];
+            side2[k] = dot3(e[k], e[k]);
+            axis[k] += faces->area[f] * (double)faces->normal[3 * (size_t)f + (size_t)k];
+        }
+        if (lay_shape(&flat->shapes[i], side2, 2.0 * faces->area[f], unit)) flat->thin = true;
+        flat->area += faces->area[f];
+    }
+}
+
+/* ------------------------------------------------------------- projection */
+
+static void make_frame(const double axis[3], double u[3], double v[3])
+{
+    double length = sqrt(dot3(axis, axis)), n[3] = {0.0, 0.0, 1.0};
+    int least = 0;
+
+    for (int k = 0; k < 3; k++) {
+        if (length > 0.0) n[k] = axis[k] / length;
+        if (fabs(n[k]) < fabs(n[least])) least = k;
+    }
+    for (int k = 0; k < 3; k++) u[k] = (k == least ? 1.0 : 0.0) - n[least] * n[k];
+    length = sqrt(dot3(u, u));
+    for (int k = 0; k < 3; k++) u[k] /= length;
+    for (int k = 0; k < 3; k++) v[k] = n[(k + 1) % 3] * u[(k + 2) % 3] - n[(k + 2) % 3] * u[(k + 1) % 3];
+}
+
+static void project(chart_flat *flat, const double axis[3])
+{
+    double u[3], v[3], p[3], origin[3];
+
+    make_frame(axis, u, v);
+    chart_corner_position(origin, flat->lists->faces->mesh, flat->source[0]);
+    for (int32_t i = 0; i < flat->n_vertices; i++) {
+        chart_corner_position(p, flat->lists->faces->mesh, flat->source[i]);
+        for (int k = 0; k < 3; k++) p[k] -= origin[k];
+        flat->projection[2 * (size_t)i] = dot3(p, u);
+        flat->projection[2 * (size_t)i + 1] = dot3(p, v);
+    }
+    memcpy(flat->uv, flat->projection, (size_t)flat->n_vertices * 2 * sizeof *flat->uv);
+}
+
+/* ------------------------------------------------------ as rigid as possible */
+
+/* The cotangent Laplacian: one row per vertex, columns joined. */
+static void assemble(chart_flat *flat)
+{
+    int32_t *start = flat->row_start, n = flat->n_vertices, at = 0;
+
+    for (int32_t v = 0; v <= n; v++) start[v] = 0;
+    for (int32_t c = 0; c < 3 * flat->n_faces; c++) start[flat->corner[c] + 1] += 2;
+    for (int32_t v = 0; v < n; v++) start[v + 1] += start[v];
+    for (int32_t c = 0; c < 3 * flat->n_faces; c++) {
+        const double *weight = flat->shapes[c / 3].weight;
+        int32_t v = flat->corner[c], next = esi_next_corner(c), previous = esi_previous_corner(c);
+        flat->column[start[v]] = flat->corner[next];
+        flat->entry[start[v]++] = -weight[previous % 3];
+        flat->column[start[v]] = flat->corner[previous];
+        flat->entry[start[v]++] = -weight[next % 3];
+    }
+    for (int32_t v = n; v > 0; v--) start[v] = start[v - 1];
+    start[0] = 0;
+    for (int32_t v = 0; v < n; v++) flat->slot[v] = -1;
+    for (int32_t v = 0, e = 0; v < n; v++) {
+        int32_t row = at, end = start[v + 1];
+        flat->diagonal[v] = 0.0;
+        start[v] = row;
+        for (; e < end; e++) {
+            int32_t w = flat->column[e];
+            double x = flat->entry[e];
+            flat->diagonal[v] -= x;
+            if (flat->slot[w] >= row) {
+                flat->entry[flat->slot[w]] += x;
+                continue;
+            }
+            flat->slot[w] = at;
+            flat->column[at] = w;
+            flat->entry[at++] = x;
+        }
+    }
+    start[n] = at;
+    flat->diagonal[0] *= 2.0; /* holds vertex 0 at the origin: the forces sum to zero */
+}
+
+/* Rotate every shape to fit uv best; forces on the vertices to rhs. Returns how far the faces are from rigid, as area. */
+static double fit_rotations(chart_flat *flat)
+{
+    double misfit = 0.0;
+
+    memset(flat->rhs, 0, (size_t)flat->n_vertices * 2 * sizeof *flat->rhs);
+    for (int32_t i = 0; i < flat->n_faces; i++) {
+        const chart_shape *s = &flat->shapes[i];
+        const int32_t *c = flat->corner + 3 * (size_t)i;
+        const double *p0 = flat->uv + 2 * (size_t)c[0], *p1 = flat->uv + 2 * (size_t)c[1], *p2 = flat->uv + 2 * (size_t)c[2];
+        double *b0 = flat->rhs + 2 * (size_t)c[0], *b1 = flat->rhs + 2 * (size_t)c[1], *b2 = flat->rhs + 2 * (size_t)c[2];
+        double ux = p1[0] - p0[0], uy = p1[1] - p0[1], vx = p2[0] - p0[0], vy = p2[1] - p0[1];
+        /* the map's derivative */
+        double jxx = ux / s->x1, jyx = uy / s->x1, jxy = (vx - jxx * s->x2) / s->y2, jyy = (vy - jyx * s->x2) / s->y2;
+        double a = jxx + jyy, b = jyx - jxy, length = sqrt(a * a + b * b);
+        double cosine = length > 0.0 ? a / length : 1.0, sine = length > 0.0 ? b / length : 0.0;
+        double g1x = cosine * s->x1, g1y = sine * s->x1;
+        double g2x = cosine * s->x2 - sine * s->y2, g2y = sine * s->x2 + cosine * s->y2;
+        double w0 = s->weight[0], w1 = s->weight[1], w2 = s->weight[2];
+        misfit += s->area * (jxx * jxx + jxy * jxy + jyx * jyx + jyy * jyy - 2.0 * length + 2.0);
+        b0[0] -= w2 * g1x + w1 * g2x;
+        b0[1] -= w2 * g1y + w1 * g2y;
+        b1[0] += w2 * g1x + w0 * (g1x - g2x);
+        b1[1] += w2 * g1y + w0 * (g1y - g2y);
+        b2[0] += w1 * g2x - w0 * (g1x - g2x);
+        b2[1] += w1 * g2y - w0 * (g1y - g2y);
+    }
+    return misfit;
+}
+
+static espalier_status make_rigid(espalier_context *ctx, chart_flat *flat, bool *positive)
+{
+    esi_symmetric a = {flat->n_vertices, flat->row_start, flat->column, flat->entry, flat->diagonal};
+    double last = INFINITY, misfit;
+    espalier_status st;
+
+    assemble(flat);
+    st = esi_cholesky_factor(ctx, &flat->factor, &a, flat->projection, positive);
+    if (st != ESPALIER_OK || !*positive) return st;
+    for (int i = 0; i < MAX_ITERATIONS && st == ESPALIER_OK; i++) {
+        misfit = fit_rotations(flat);
+        if (!(last - misfit > ENOUGH * flat->area)) break;
+        last = misfit;
+        esi_cholesky_solve2(&flat->factor, flat->rhs);
+        memcpy(flat->uv, flat->rhs, (size_t)flat->n_vertices * 2 * sizeof *flat->uv);
+        if (flat->n_faces > 50000) st = esi_check_cancel(ctx);
+    }
+    return st;
+}
+
+/* Nothing turned over, mixing the layout with an upright projection where needed. */
+static bool make_upright(chart_flat *flat, double projection_ratio)
+{
+    size_t n = 2 * (size_t)flat->n_vertices;
+
+    chart_measure(flat, flat->uv);
+    if (flat->min_ratio >= CHART_MIN_RATIO || chart_untangle(flat)) return true;
+    if (projection_ratio < CHART_MIN_RATIO) return false;
+    for (int step = 0; step < 3; step++) {
+        for (size_t i = 0; i < n; i++) flat->uv[i] = 0.5 * (flat->uv[i] + flat->projection[i]);
+        chart_measure(flat, flat->uv);
+        if (flat->min_ratio >= CHART_MIN_RATIO || chart_untangle(flat)) return true;
+    }
+    memcpy(flat->uv, flat->projection, n * sizeof *flat->uv);
+    chart_measure(flat, flat->uv);
+    return true;
+}
+
+espalier_status chart_flatten(espalier_context *ctx, chart_flat *flat, const chart_lists *lists, int32_t first, int32_t count,
+                              double max_stretch, bool plane_only, chart_verdict *verdict, esi_chart_method *method)
+{
+    bool positive = false, overlaps = false, upright;
+    double axis[3], projection_ratio;
+    espalier_status st;
+
+    *verdict = CHART_FLIPPED;
+    *method = ESI_CHART_PLANE;
+    if (!reserve(ctx, flat, count)) return ESPALIER_ERR_RESOURCE;
+    flat->lists = lists;
+    flat->members = lists->members + first;
+    flat->n_faces = count;
+    flat->piece = lists->piece[flat->members[0]];
+    number_vertices(flat);
+    make_shapes(flat, axis);
+    project(flat, axis);
+    chart_measure(flat, flat->uv);
+    projection_ratio = flat->min_ratio;
+    upright = projection_ratio >= CHART_MIN_RATIO;
+    if (!upright || flat->thin || flat->stretch > (plane_only ? max_stretch : PLANE_STRETCH)) {
+        *method = ESI_CHART_CONFORMAL;
+        st = make_rigid(ctx, flat, &positive);
+        if (st != ESPALIER_OK || !positive) return st;
+        upright = make_upright(flat, projection_ratio);
+    }
+    if (!upright) return ESPALIER_OK;
+    *verdict = CHART_STRETCHED;
+    if (flat->stretch > max_stretch) return ESPALIER_OK;
+    find_outline(flat);
+    st = chart_overlaps(ctx, flat, &overlaps);
+    *verdict = overlaps ? CHART_OVERLAPS : CHART_GOOD;
+    return st;
+}

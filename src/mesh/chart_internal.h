@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * chart_internal.h: what the steps of esi_charts_create() share. Only src/mesh/chart_*.c and their tests include this.
+ */
+#ifndef ESI_MESH_CHART_INTERNAL_H
+#define ESI_MESH_CHART_INTERNAL_H
+
+#include "mesh/charts.h"
+#include "mesh/sparse_cholesky.h"
+
+/* What charts are made of; read-only once built. A face is thin when its height over its longest side is below CHART_THIN of that side:
+ * its normal says nothing. */
+#define CHART_THIN 1e-4
+typedef struct chart_faces {
+    const esi_mesh *mesh;
+    int32_t *across;               /* [3 * n_faces] corner on the other side of a corner's side, or -1: boundary, non-manifold edge, or two
+                                      faces that wind against each other: no chart goes on there */
+    float *normal;                 /* [n_faces][3] unit; 0 of thin faces */
+    double *area;                  /* [n_faces] */
+    double total_area;
+} chart_faces;
+espalier_status chart_faces_build(espalier_context *ctx, chart_faces *out, const esi_mesh *mesh);
+void chart_faces_free(espalier_context *ctx, chart_faces *faces);
+/* Vertex of a corner in double precision. */
+void chart_corner_position(double out[3], const esi_mesh *mesh, int32_t corner);
+
+/* ------------------------------------------------- chart_cluster.c, chart_border.c */
+
+typedef struct chart_limits {
+    double min_cos;                /* of a face's normal to the axis of its chart */
+    double max_bend;               /* 1 - |sum of area * normal| / area of a chart: 0 = flat, 0.5 = half a sphere */
+    int32_t min_pieces;            /* stop merging when a group is down to so many pieces */
+} chart_limits;
+
+/* Joins the faces of each group (group[face] >= 0; others are left alone) into pieces within the limits. piece[face] of the faces of groups:
+ * first .. *n_pieces - 1, numbered by their lowest face. */
+espalier_status chart_cluster(espalier_context *ctx, int32_t *piece, int32_t *n_pieces, int32_t first, const chart_faces *faces,
+                              const int32_t *group, const chart_limits *limits);
+/* Moves faces between neighbouring pieces where that makes their border shorter; pieces stay connected and never vanish. */
+espalier_status chart_smooth_borders(espalier_context *ctx, int32_t *piece, int32_t n_pieces, const chart_faces *faces,
+                                     const chart_limits *limits);
+
+/* ------------------------------------------------- chart_flatten.c, chart_untangle.c, chart_check.c */
+
+/* Which faces belong together now. */
+typedef struct chart_lists {
+    const chart_faces *faces;
+    const int32_t *piece;          /* [n_faces] */
+    const int32_t *members;        /* faces of all pieces, ascending within each */
+    int32_t *place;                /* [n_faces] position of a face among those of its piece */
+} chart_lists;
+
+typedef struct chart_shape {
+    double x1, x2, y2;             /* the face laid flat: corners 0, 0 - x1, 0 - x2, y2 */
+    double weight[3];              /* half the cotangent at each corner */
+    double area;
+} chart_shape;
+
+/* One chart being laid flat: scratch of one thread, grown as needed. Zero-initialise. */
+typedef struct chart_flat {
+    const chart_lists *lists;
+    const int32_t *members;        /* [n_faces] */
+    int32_t piece, n_faces, n_vertices;
+    bool thin;                     /* some face is; its shape was made thicker */
+    double area;                   /* of the faces in space */
+    int32_t *corner;               /* [3 n_faces] vertex of the chart at each corner: one per fan of faces */
+    int32_t *source;               /* [n_vertices] a corner of the mesh that is there */
+    chart_shape *shapes;           /* [n_faces] */
+    double *uv, *projection, *rhs; /* [n_vertices][2] */
+    double *diagonal;              /* [n_vertices] */
+    int32_t *slot, *row_start;     /* [n_vertices (+ 1)] */
+    int32_t *column;               /* [6 n_faces] */
+    double *entry;
+    int32_t *follower;             /* [n_vertices] next vertex on the outline, -1 inside */
+    int32_t *outline;              /* [n_outline] vertices with a follower */
+    int32_t n_outline;
+    int32_t *cell_start, *cell_item;
+    int64_t face_capacity, vertex_capacity, cell_capacity, item_capacity;
+    esi_cholesky factor;
+    double min_ratio, stretch;     /* chart_measure(): least signed UV area over area; L2 stretch at equal total area */
+} chart_flat;
+void chart_flat_free(espalier_context *ctx, chart_flat *flat);
+
+typedef enum chart_verdict { CHART_GOOD, CHART_FLIPPED, CHART_STRETCHED, CHART_OVERLAPS, CHART_VERDICTS } chart_verdict;
+
+/* Lays the piece flat into flat->uv: by orthogonal projection where that is nearly isometric (or where `plane_only`), else as rigid as
+ * possible. */
+espalier_status chart_flatten(espalier_context *ctx, chart_flat *flat, const chart_lists *lists, int32_t first, int32_t count,
+                              double max_stretch, bool plane_only, chart_verdict *verdict, esi_chart_method *method);
+
+/* Below this share of its own area a face counts as flipped. */
+#define CHART_MIN_RATIO 1e-3
+void chart_measure(chart_flat *flat, const double *uv);
+/* Moves vertices of flipped faces within their stars. True when min_ratio is sufficient afterwards. */
+bool chart_untangle(chart_flat *flat);
+/* Do the outlines cross or touch, or enclose each other so that parts of the chart lie over each other? */
+espalier_status chart_overlaps(espalier_context *ctx, chart_flat *flat, bool *overlaps);
+
+#endif
