@@ -45,7 +45,8 @@ espalier_status esi_mesh_repair_nonmanifold_edges(espalier_context *ctx, esi_mes
 espalier_status esi_mesh_remove_nonmanifold_faces(espalier_context *ctx, esi_mesh *mesh, int64_t *removed);
 /* Ours: every edge gets at most two faces without opening one, where that is possible: the faces of an edge of even count are paired
  * by angle around it (a face with the one it encloses material with), vertices and bow-ties are split accordingly, so that positions
- * and the mod-2 boundary by position stay. */
+ * and the mod-2 boundary by position stay. Where both ends of such an edge need one vertex for several pairs, the edge is cut in its
+ * middle for all pairs but one: new vertices and faces come last. */
 espalier_status esi_mesh_split_nonmanifold(espalier_context *ctx, esi_mesh *mesh, int64_t *vertices_added);
 
 /* Face components with an area below min_area go (1e-5 world units^2 in TRELLIS.2). keep_largest: never the largest one. */
@@ -61,7 +62,7 @@ typedef struct esi_fill_options {
     int passes;                    /* 1 = the reference; more: until nothing changes, at most this many */
 } esi_fill_options;
 typedef struct esi_fill_stats {
-    int64_t loops, filled, faces_added;
+    int64_t loops, filled, faces_added;          /* loops: filled ones and those that are left */
     int64_t boundary_edges_left;
     int passes;
 } esi_fill_stats;
@@ -72,8 +73,7 @@ espalier_status esi_mesh_fill_holes(espalier_context *ctx, esi_mesh *mesh, const
  * cannot (Moebius). */
 espalier_status esi_mesh_unify_orientation(espalier_context *ctx, esi_mesh *mesh, int64_t *flipped, int64_t *conflicts);
 /* Ours, after unify: closed components get positive volume if they are nested an even number of times in other closed ones, negative
- * otherwise. An open component is turned so that most of its area faces away from the mean of its vertices if that is clear (> 60 %),
- * else left. */
+ * otherwise. An open component is turned if more than 60 % of its area face its centre of area. */
 espalier_status esi_mesh_orient_outward(espalier_context *ctx, esi_mesh *mesh, int64_t *flipped_components);
 
 /* Sum of the faces' cross products in double, ascending; where that is zero the first face's; else (0, 0, 1). [n_vertices][3] unit,

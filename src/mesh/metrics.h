@@ -12,9 +12,10 @@ typedef struct esi_mesh_metrics {
     int64_t boundary_edges, odd_edges, nonmanifold_edges;        /* count 1; odd; > 2 */
     int64_t face_components, vertex_components;
     int64_t largest_component_faces;                             /* of face components */
-    int64_t closed_components;                                   /* face components without odd edges */
+    int64_t edge_components, largest_edge_component_faces;       /* faces joined over edges of any count */
+    int64_t closed_components;                                   /* face components with an even number of faces on each of their edges */
     int64_t euler;                                               /* used vertices - edges + faces */
-    /* sum over components: components - euler / 2; NaN unless closed and manifold */
+    /* Sum over face components: components - euler / 2, where a bow-tie counts as one vertex per fan; NaN unless closed and manifold. */
     double genus;
     bool watertight, manifold;                                   /* no odd edge; no count > 2 */
     int64_t manifold_edges, winding_conflicts;                   /* manifold edges that both faces run through in the same direction */
@@ -33,7 +34,8 @@ espalier_status esi_mesh_metrics_compute(espalier_context *ctx, esi_mesh_metrics
 /* Loops of boundary edges (definitions in fill_holes), by component: perimeters, esi_alloc'ed; is_loop[i]. For tests and reports. */
 espalier_status esi_boundary_components(espalier_context *ctx, double **perimeters, bool **is_loop, int64_t *count, const esi_mesh *mesh);
 
-/* Signed volume of each face component: [n] double, esi_alloc'ed, and closed[n] (no odd edge). component as from esi_face_components(). */
+/* Signed volume of each face component: [n] double, esi_alloc'ed, and closed[n] (every edge has an even number
+ * of its faces). component as from esi_face_components(). */
 espalier_status esi_component_volumes(espalier_context *ctx, double **volumes, bool **closed, const esi_mesh *mesh,
                                       const int32_t *component, int32_t n);
 

@@ -39,9 +39,13 @@ static inline int64_t esi_edge_end(const esi_sides *s, int64_t i, int64_t end)
 /* esi_opposite_corners() from sorted sides. */
 espalier_status esi_sides_opposite(espalier_context *ctx, int32_t **out, const esi_sides *sides, int64_t n_faces);
 
-/* parent[f] = a lower face of the same component or f: faces joined over manifold edges (or over all edges). esi_alloc'ed. */
+/* parent[f] = a lower face of the same component, or f: faces joined over manifold edges (or over all edges). esi_alloc'ed. */
 espalier_status esi_sides_join_faces(espalier_context *ctx, int32_t **parent, const esi_sides *sides, int64_t n_faces, bool all_edges);
 /* In place: parents -> component numbers, ascending by their lowest member. */
 espalier_status esi_label_components(espalier_context *ctx, int32_t *parent, int64_t n, int32_t *n_components);
+
+/* esi_component_volumes() from sorted sides. */
+espalier_status esi_sides_volumes(espalier_context *ctx, double **volumes, bool **closed, const esi_mesh *mesh, const esi_sides *sides,
+                                  const int32_t *component, int32_t n);
 
 #endif
