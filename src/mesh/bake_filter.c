@@ -4,9 +4,9 @@
  * glaring dots.
  *
  * A texel is suspect when it differs by more than SPECK_STEP from most of eight texels around it, at a distance that a speck of the size
- * asked for cannot bridge. The patch of texels (of the same chart) around a suspect that differ as much, to the same side, from the median of
- * its neighbourhood is a speck if it has no more texels than asked for; then all of it gets the median. Lines and larger marks are longer
- * than that and stay, however thin.
+ * asked for cannot bridge. The patch of texels (of the same chart) around a suspect that differ as much, to the same side, from the median
+ * of its neighbourhood is a speck if it has no more texels than asked for; then all of it gets the median. Lines and larger marks are
+ * longer than that and stay, however thin.
  */
 #include "mesh/bake_internal.h"
 

@@ -4,9 +4,9 @@
  * and ambient occlusion by rays against the original.
  *
  * Normals are expressed in the basis that viewers build from the interpolated normal and tangent of a texel (unit length each, bitangent =
- * w * cross(normal, tangent)), which is not orthogonal inside a face: the exact inverse is taken, so that a viewer gets the original's normal
- * back. Occlusion rays are distributed by the cosine (Malley's method) over Roberts' R2 sequence; each texel of an 8 x 8 tile takes another
- * stretch of the sequence.
+ * w * cross(normal, tangent)), which is not orthogonal inside a face: the exact inverse is taken, so that a viewer gets the original's
+ * normal back. Occlusion rays are distributed by the cosine (Malley's method) over Roberts' R2 sequence; each texel of an 8 x 8 tile takes
+ * another stretch of the sequence.
  */
 #include "mesh/bake_internal.h"
 
@@ -157,7 +157,8 @@ uint8_t esi_bake_occlusion_texel(const esi_bake_job *job, const esi_bake_texel *
         float direction[3];
 
         for (int i = 0; i < 3; i++) {
-            direction[i] = (float)((double)local[3 * k] * side[i] + (double)local[3 * k + 1] * up[i] + (double)local[3 * k + 2] * normal[i]);
+            direction[i] = (float)((double)local[3 * k] * side[i] + (double)local[3 * k + 1] * up[i] +
+                                   (double)local[3 * k + 2] * normal[i]);
         }
         blocked += esi_bvh_ray_any(job->input->original_bvh, origin, direction, 0.0f, (float)OCCLUSION_REACH);
     }

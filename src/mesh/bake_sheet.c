@@ -35,6 +35,7 @@ static void place_vertices(void *arg, size_t task, int slot)
 {
     const vertex_job *j = arg;
     const esi_volume *volume = j->sheets->volume;
+    const memory_order relaxed = memory_order_relaxed;
     const int64_t begin = (int64_t)task * j->per_task, end = ESI_MIN(begin + j->per_task, j->sheets->original->n_vertices);
 
     (void)slot;
@@ -51,9 +52,8 @@ static void place_vertices(void *arg, size_t task, int slot)
         }
         row = inside ? esi_voxel_index_find(&volume->index, 0, cell[0], cell[1], cell[2]) : -1;
         if (row < 0) continue;
-        old = atomic_load_explicit(&j->sheets->place[row], memory_order_relaxed);
-        while ((uint32_t)v < old &&
-               !atomic_compare_exchange_weak_explicit(&j->sheets->place[row], &old, (uint32_t)v, memory_order_relaxed, memory_order_relaxed)) {
+        old = atomic_load_explicit(&j->sheets->place[row], relaxed);
+        while ((uint32_t)v < old && !atomic_compare_exchange_weak_explicit(&j->sheets->place[row], &old, (uint32_t)v, relaxed, relaxed)) {
         }
     }
 }
