@@ -14,7 +14,7 @@ if [ "${1:-}" = validator ]; then
     exit 0
 fi
 
-packages="gcc cmake ninja-build make pkg-config libc6-dev libpng-dev libjpeg62-turbo-dev libwebp-dev libjansson-dev libassimp-dev"
+packages="gcc cmake ninja-build make pkg-config libc6-dev libpng-dev libjpeg62-turbo-dev libwebp-dev libjansson-dev libassimp-dev zlib1g-dev liblzma-dev libzstd-dev"
 [ "${2:-}" = check ] && packages="$packages libcmocka-dev clang llvm libclang-rt-14-dev clang-format g++ gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user python3 nodejs npm"
 [ "${1:-}" = build ] || { echo "usage: deps.sh build [check]" >&2; exit 2; }
 

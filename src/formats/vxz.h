@@ -38,9 +38,8 @@ typedef struct esi_vxz_options {
 } esi_vxz_options;
 esi_vxz_options esi_vxz_options_default(void);
 
-/* By suffix .vxz or .npz; content decides on reading. Rows are written in chunk and Morton order whatever their order is here
- * (duplicates are
- * ERR_INTERNAL). ERR_INPUT when damaged or over limits, ERR_OUTPUT. */
+/* By suffix .npz or otherwise vxz; content decides on reading. A vxz file holds the rows in chunk and Morton order, whatever their order is
+ * here; an npz file keeps it. One cell twice is ERR_INTERNAL. ERR_INPUT when damaged or over limits, ERR_OUTPUT. options may be NULL. */
 espalier_status esi_vxz_read(espalier_context *ctx, esi_vxz *out, const char *path);
 espalier_status esi_vxz_parse(espalier_context *ctx, esi_vxz *out, const void *bytes, uint64_t size, const char *name);
 espalier_status esi_vxz_write(espalier_context *ctx, const esi_vxz *voxels, const char *path, const esi_vxz_options *options);

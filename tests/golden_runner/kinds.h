@@ -33,7 +33,8 @@
     X("ss_flow", golden_kind_ss_flow) \
     X("telea", golden_kind_telea) \
     X("tex_decoder", golden_kind_tex_decoder) \
-    X("tex_decoder_fp16", golden_kind_tex_decoder)
+    X("tex_decoder_fp16", golden_kind_tex_decoder) \
+    X("vxz", golden_kind_vxz)
 
 #define GOLDEN_DECLARE(kind, function) espalier_status function(golden_case *c);
 GOLDEN_KINDS(GOLDEN_DECLARE)      /* one function may serve two kinds; declaring it twice is fine */
