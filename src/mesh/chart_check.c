@@ -188,11 +188,50 @@ static bool fill_grid(espalier_context *ctx, chart_flat *flat, const grid *g)
     return true;
 }
 
+static double turn(const double *o, const double *p, const double *q)
+{
+    return (p[0] - o[0]) * (q[1] - o[1]) - (p[1] - o[1]) * (q[0] - o[0]);
+}
+
+/* Is r seen from o strictly between p and q, counter-clockwise from p? Directions closer than rounding count as equal. */
+static bool strictly_between(const double *o, const double *p, const double *q, const double *r)
+{
+    double pr = turn(o, p, r), rq = turn(o, r, q), scale2 = 0.0, tolerance;
+
+    for (int k = 0; k < 2; k++) {
+        double reach = ESI_MAX(fabs(p[k] - o[k]), ESI_MAX(fabs(q[k] - o[k]), fabs(r[k] - o[k])));
+        scale2 += reach * reach;
+    }
+    tolerance = 1e-9 * scale2;
+    if (turn(o, p, q) > 0.0) return pr > tolerance && rq > tolerance;
+    return pr > tolerance || rq > tolerance;
+}
+
+/* Two fans of the chart at one point, where it touches itself: do they lie over each other? flat->slot = vertex before on the outline. */
+static bool fans_overlap(const chart_flat *flat, int32_t a, int32_t b)
+{
+    const double *o = at(flat, a), *a0 = at(flat, flat->follower[a]), *a1 = at(flat, flat->slot[a]);
+    const double *b0 = at(flat, flat->follower[b]), *b1 = at(flat, flat->slot[b]);
+
+    return strictly_between(o, a0, a1, b0) || strictly_between(o, a0, a1, b1) || strictly_between(o, b0, b1, a0) ||
+           strictly_between(o, b0, b1, a1) || (!strictly_between(o, b0, b1, a0) && turn(o, a0, b0) == 0.0 && turn(o, a1, b1) == 0.0);
+}
+
+/* The same vertex of the mesh, in the same place, but in fans that are not joined. */
+static bool same_point(const chart_flat *flat, int32_t a, int32_t b, double contact)
+{
+    const int32_t *faces = flat->lists->faces->mesh->faces;
+    const double *p = at(flat, a), *q = at(flat, b);
+    return faces[flat->source[a]] == faces[flat->source[b]] && fabs(p[0] - q[0]) <= contact && fabs(p[1] - q[1]) <= contact;
+}
+
 static bool segments_meet(const chart_flat *flat, int32_t i, int32_t j, double contact)
 {
     int32_t a = flat->outline[i], b = flat->follower[a], c = flat->outline[j], d = flat->follower[c];
 
-    if (a == c || a == d || b == c || b == d) return false;
+    if (a == d || b == c) return false;
+    if (same_point(flat, a, c, contact)) return fans_overlap(flat, a, c);
+    if (same_point(flat, a, d, contact) || same_point(flat, b, c, contact) || same_point(flat, b, d, contact)) return false;
     return meet(at(flat, a), at(flat, b), at(flat, c), at(flat, d), contact);
 }
 
@@ -204,6 +243,7 @@ espalier_status chart_overlaps(espalier_context *ctx, chart_flat *flat, bool *ov
     *overlaps = true;
     if (flat->n_outline == 3 && flat->n_faces == 1) *overlaps = false;
     if (flat->n_outline < 3 || !*overlaps || !one_outer(flat)) return ESPALIER_OK;
+    for (int32_t i = 0; i < flat->n_outline; i++) flat->slot[flat->follower[flat->outline[i]]] = flat->outline[i];
     make_grid(flat, &g);
     if (!fill_grid(ctx, flat, &g)) return ESPALIER_ERR_RESOURCE;
     cells = (int64_t)g.size[0] * g.size[1];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * chart_cluster.c: faces -> pieces by region merging. A piece costs its bend (area - |sum of area * normal|) plus its border; a pair is worth
- * merging first where bend gained per border lost is least (Koepfler, Lopez, Morel, A Multiscale Algorithm for Image Segmentation by
+ * chart_cluster.c: faces -> pieces by region merging. A piece costs its bend (area - |sum of area * normal|) plus its border; a pair is
+ * worth merging first where bend gained per border lost is least (Koepfler, Lopez, Morel, A Multiscale Algorithm for Image Segmentation by
  * Variational Method, 1994), which keeps borders short and straight without a scale to choose. Every round each piece picks its cheapest
- * neighbour and pairs that picked each other merge, so a round halves about a third of the pieces and all of it takes nearly linear time.
+ * neighbour and pairs that picked each other merge, so rounds are few and all of it takes nearly linear time.
  */
 #include "mesh/chart_internal.h"
 

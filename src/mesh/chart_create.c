@@ -169,6 +169,7 @@ static espalier_status cut(creation *c)
     limits.max_bend = MAX_BEND * rounds[c->round].bend;
     limits.min_pieces = rounds[c->round].min_pieces;
     espalier_status st = chart_cluster(c->ctx, c->out->face_chart, &c->n_pieces, c->n_pieces, &c->faces, c->group, &limits);
+    if (st == ESPALIER_OK && c->round == 0) st = chart_absorb(c->ctx, c->out->face_chart, &c->n_pieces, &c->faces);
     if (st == ESPALIER_OK && c->round == 0) st = chart_smooth_borders(c->ctx, c->out->face_chart, c->n_pieces, &c->faces, &limits);
     return st;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * chart_flatten.c: a piece of surface into the plane, as rigid as possible (Liu, Zhang, Xu, Gotsman, Gortler, A Local/Global Approach to Mesh
- * Parameterization, 2008): each face keeps its shape up to the rotation that fits best, and one sparse system, factorised once, puts the
+ * chart_flatten.c: a piece of surface into the plane, as rigid as possible (Liu, Zhang, Xu, Gotsman, Gortler, A Local/Global Approach to
+ * Mesh Parameterization, 2008): each face keeps its shape up to the rotation that fits best, and one sparse system, factorised once, puts the
  * vertices where the faces agree most. The start is the projection along the piece's axis, which keeps all faces upright since pieces stay
  * within a cone. Where rigidity turns a face over, vertices are moved back (chart_untangle.c) or the result is mixed with the projection.
  */
@@ -12,6 +12,8 @@
 #define MAX_ITERATIONS 16
 #define ENOUGH 1e-4                /* stop when an iteration gains less than this share of the area */
 #define PLANE_STRETCH 1.001        /* a projection as good as this stays */
+#define MIXTURES 6
+#define MIXTURE_STEP 0.35
 #define THICKENED 1e-3             /* height over longest side that thin faces get, so that rounding cannot turn them over */
 
 void chart_flat_free(espalier_context *ctx, chart_flat *flat)
@@ -290,29 +292,71 @@ static espalier_status make_rigid(espalier_context *ctx, chart_flat *flat, bool 
     return st;
 }
 
-/* Nothing turned over, mixing the layout with an upright projection where needed. */
-static bool make_upright(chart_flat *flat, double projection_ratio)
+/* ------------------------------------------------------------ second tries */
+
+/* Similarity of the projection that comes closest to uv. */
+static void align_projection(chart_flat *flat)
 {
-    size_t n = 2 * (size_t)flat->n_vertices;
+    double p[2] = {0.0, 0.0}, q[2] = {0.0, 0.0}, cosine = 0.0, sine = 0.0, size = 0.0;
+    size_t n = (size_t)flat->n_vertices;
+
+    for (size_t i = 0; i < n; i++) {
+        for (size_t k = 0; k < 2; k++) {
+            p[k] += flat->projection[2 * i + k] / (double)n;
+            q[k] += flat->uv[2 * i + k] / (double)n;
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        double px = flat->projection[2 * i] - p[0], py = flat->projection[2 * i + 1] - p[1];
+        double qx = flat->uv[2 * i] - q[0], qy = flat->uv[2 * i + 1] - q[1];
+        cosine += px * qx + py * qy;
+        sine += px * qy - py * qx;
+        size += px * px + py * py;
+    }
+    if (!(size > 0.0) || !(cosine > 0.0)) return;
+    cosine /= size;
+    sine /= size;
+    for (size_t i = 0; i < n; i++) {
+        double px = flat->projection[2 * i] - p[0], py = flat->projection[2 * i + 1] - p[1];
+        flat->projection[2 * i] = q[0] + cosine * px - sine * py;
+        flat->projection[2 * i + 1] = q[1] + sine * px + cosine * py;
+    }
+}
+
+static espalier_status judge(espalier_context *ctx, chart_flat *flat, double max_stretch, chart_verdict *verdict)
+{
+    bool overlaps = false;
+    espalier_status st;
 
     chart_measure(flat, flat->uv);
-    if (flat->min_ratio >= CHART_MIN_RATIO || chart_untangle(flat)) return true;
-    if (projection_ratio < CHART_MIN_RATIO) return false;
-    for (int step = 0; step < 3; step++) {
-        for (size_t i = 0; i < n; i++) flat->uv[i] = 0.5 * (flat->uv[i] + flat->projection[i]);
-        chart_measure(flat, flat->uv);
-        if (flat->min_ratio >= CHART_MIN_RATIO || chart_untangle(flat)) return true;
+    *verdict = CHART_FLIPPED;
+    if (flat->min_ratio < CHART_MIN_RATIO && !chart_untangle(flat)) return ESPALIER_OK;
+    *verdict = CHART_STRETCHED;
+    if (!(flat->stretch <= max_stretch)) return ESPALIER_OK;
+    st = chart_overlaps(ctx, flat, &overlaps);
+    *verdict = overlaps ? CHART_OVERLAPS : CHART_GOOD;
+    return st;
+}
+
+/* Faces turned over and small overlaps, of holes that closed for instance, go away on the way to an upright projection. */
+static espalier_status mix_with_projection(espalier_context *ctx, chart_flat *flat, double max_stretch, chart_verdict *verdict)
+{
+    size_t n = 2 * (size_t)flat->n_vertices;
+    espalier_status st = ESPALIER_OK;
+
+    align_projection(flat);
+    for (int step = 0; step < MIXTURES && *verdict != CHART_GOOD && st == ESPALIER_OK; step++) {
+        for (size_t i = 0; i < n; i++) flat->uv[i] += MIXTURE_STEP * (flat->projection[i] - flat->uv[i]);
+        st = judge(ctx, flat, max_stretch, verdict);
     }
-    memcpy(flat->uv, flat->projection, n * sizeof *flat->uv);
-    chart_measure(flat, flat->uv);
-    return true;
+    return st;
 }
 
 espalier_status chart_flatten(espalier_context *ctx, chart_flat *flat, const chart_lists *lists, int32_t first, int32_t count,
                               double max_stretch, bool plane_only, chart_verdict *verdict, esi_chart_method *method)
 {
-    bool positive = false, overlaps = false, upright;
-    double axis[3], projection_ratio;
+    bool positive = false, upright;
+    double axis[3];
     espalier_status st;
 
     *verdict = CHART_FLIPPED;
@@ -323,22 +367,18 @@ espalier_status chart_flatten(espalier_context *ctx, chart_flat *flat, const cha
     flat->n_faces = count;
     flat->piece = lists->piece[flat->members[0]];
     number_vertices(flat);
+    find_outline(flat);
     make_shapes(flat, axis);
     project(flat, axis);
     chart_measure(flat, flat->uv);
-    projection_ratio = flat->min_ratio;
-    upright = projection_ratio >= CHART_MIN_RATIO;
-    if (!upright || flat->thin || flat->stretch > (plane_only ? max_stretch : PLANE_STRETCH)) {
-        *method = ESI_CHART_CONFORMAL;
-        st = make_rigid(ctx, flat, &positive);
-        if (st != ESPALIER_OK || !positive) return st;
-        upright = make_upright(flat, projection_ratio);
+    upright = flat->min_ratio >= CHART_MIN_RATIO;
+    if (upright && !flat->thin && flat->stretch <= (plane_only ? max_stretch : PLANE_STRETCH)) {
+        st = judge(ctx, flat, max_stretch, verdict);
+        if (st != ESPALIER_OK || *verdict == CHART_GOOD) return st;
     }
-    if (!upright) return ESPALIER_OK;
-    *verdict = CHART_STRETCHED;
-    if (flat->stretch > max_stretch) return ESPALIER_OK;
-    find_outline(flat);
-    st = chart_overlaps(ctx, flat, &overlaps);
-    *verdict = overlaps ? CHART_OVERLAPS : CHART_GOOD;
+    *method = ESI_CHART_CONFORMAL;
+    st = make_rigid(ctx, flat, &positive);
+    if (st == ESPALIER_OK && positive) st = judge(ctx, flat, max_stretch, verdict);
+    if (st == ESPALIER_OK && positive && upright && *verdict != CHART_GOOD) st = mix_with_projection(ctx, flat, max_stretch, verdict);
     return st;
 }

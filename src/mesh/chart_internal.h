@@ -24,7 +24,7 @@ void chart_faces_free(espalier_context *ctx, chart_faces *faces);
 /* Vertex of a corner in double precision. */
 void chart_corner_position(double out[3], const esi_mesh *mesh, int32_t corner);
 
-/* ------------------------------------------------- chart_cluster.c, chart_border.c */
+/* ------------------------------------------------- chart_cluster.c, chart_absorb.c, chart_border.c */
 
 typedef struct chart_limits {
     double min_cos;                /* of a face's normal to the axis of its chart */
@@ -32,10 +32,12 @@ typedef struct chart_limits {
     int32_t min_pieces;            /* stop merging when a group is down to so many pieces */
 } chart_limits;
 
-/* Joins the faces of each group (group[face] >= 0; others are left alone) into pieces within the limits. piece[face] of the faces of groups:
+/* Joins the faces of each group (group[face] >= 0; others are left alone) into pieces within the limits. piece[face] of faces in groups:
  * first .. *n_pieces - 1, numbered by their lowest face. */
 espalier_status chart_cluster(espalier_context *ctx, int32_t *piece, int32_t *n_pieces, int32_t first, const chart_faces *faces,
                               const int32_t *group, const chart_limits *limits);
+/* Small pieces become part of the one that surrounds them, also where its cone does not take them in. */
+espalier_status chart_absorb(espalier_context *ctx, int32_t *piece, int32_t *n_pieces, const chart_faces *faces);
 /* Moves faces between neighbouring pieces where that makes their border shorter; pieces stay connected and never vanish. */
 espalier_status chart_smooth_borders(espalier_context *ctx, int32_t *piece, int32_t n_pieces, const chart_faces *faces,
                                      const chart_limits *limits);
