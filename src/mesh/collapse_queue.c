@@ -16,9 +16,11 @@ typedef struct esi_queue_block {
     esi_candidate candidates[BLOCK];
 } queue_block;
 
-espalier_status esi_collapse_queue_open(espalier_context *ctx, esi_collapse_queue *q)
+espalier_status esi_collapse_queue_open(espalier_context *ctx, esi_collapse_queue *q, esi_candidate_fn alive, const void *arg)
 {
     memset(q, 0, sizeof *q);
+    q->alive = alive;
+    q->arg = arg;
     q->buckets = esi_calloc(ctx, N_BUCKETS, sizeof *q->buckets, "collapse queue");
     return q->buckets ? ESPALIER_OK : ESPALIER_ERR_RESOURCE;
 }
@@ -129,8 +131,8 @@ static espalier_status open_bucket(espalier_context *ctx, esi_collapse_queue *q,
         queue_block *block = &q->blocks[number - 1];
         const int32_t next = block->next;
 
-        memcpy(q->heap + 3 + q->heap_size, block->candidates, (size_t)block->count * sizeof block->candidates[0]);
-        q->heap_size += block->count;
+        for (int32_t i = 0; i < block->count; i++)
+            if (q->alive(q->arg, &block->candidates[i])) q->heap[3 + q->heap_size++] = block->candidates[i];
         block->next = q->unused;
         q->unused = number;
         number = next;

@@ -30,8 +30,12 @@ static inline bool esi_candidate_first(const esi_candidate *x, const esi_candida
     return x->key != y->key ? x->key < y->key : x->b < y->b;
 }
 
-/* Zero-initialise. */
+/* Is it worth keeping? Asked of many at once when their turn comes near: those that are not go without having been put in order. */
+typedef bool (*esi_candidate_fn)(const void *arg, const esi_candidate *c);
+
 typedef struct esi_collapse_queue {
+    esi_candidate_fn alive;
+    const void *arg;
     esi_candidate *heap;           /* of the bucket at work and all before it; entry i at heap[i + 3], so that siblings share a line */
     int64_t heap_size, heap_capacity;
     struct esi_queue_block *blocks;
@@ -41,7 +45,7 @@ typedef struct esi_collapse_queue {
     int32_t current;               /* bucket at work */
 } esi_collapse_queue;
 
-espalier_status esi_collapse_queue_open(espalier_context *ctx, esi_collapse_queue *q);
+espalier_status esi_collapse_queue_open(espalier_context *ctx, esi_collapse_queue *q, esi_candidate_fn alive, const void *arg);
 void esi_collapse_queue_close(espalier_context *ctx, esi_collapse_queue *q);
 espalier_status esi_collapse_queue_push(espalier_context *ctx, esi_collapse_queue *q, esi_candidate c);
 /* *more = false when it is empty. */

@@ -422,6 +422,15 @@ static espalier_status attempt(simplifier *s, esi_candidate c)
     return ESPALIER_OK;
 }
 
+/* Have its vertices changed since in more than their quadrics? */
+static bool is_alive(const void *arg, const esi_candidate *c)
+{
+    const simplifier *s = arg;
+    const esi_collapse_vertex *a = &s->mesh.vertices[esi_candidate_a(c)], *b = &s->mesh.vertices[c->b];
+
+    return (uint16_t)(a->stamp + b->stamp) == c->stamp && a->first >= 0 && b->first >= 0;
+}
+
 static espalier_status run(simplifier *s)
 {
     espalier_status st = ESPALIER_OK;
@@ -433,10 +442,9 @@ static espalier_status run(simplifier *s)
         if (turn % 16384 == 0) st = esi_check_cancel(s->ctx);
         if (st == ESPALIER_OK) st = esi_collapse_queue_pop(s->ctx, &s->queue, &c, &more);
         if (st != ESPALIER_OK || !more) break;
+        if (!is_alive(s, &c)) continue;
         const int32_t from = esi_candidate_a(&c);
-        const esi_collapse_vertex *a = &s->mesh.vertices[from], *b = &s->mesh.vertices[c.b];
-        if (a->first < 0 || b->first < 0 || (uint16_t)(a->stamp + b->stamp) != c.stamp) continue;
-        if ((uint16_t)(a->revision + b->revision) != c.revision) {
+        if ((uint16_t)(s->mesh.vertices[from].revision + s->mesh.vertices[c.b].revision) != c.revision) {
             c = cost_edge(s, from, c.b);
             if (!esi_collapse_queue_is_next(&s->queue, &c)) {
                 st = push(s, c);
@@ -453,7 +461,7 @@ static espalier_status run(simplifier *s)
 /* Costs of all edges, then the queue. */
 static espalier_status fill_queue(simplifier *s)
 {
-    espalier_status st = esi_collapse_queue_open(s->ctx, &s->queue);
+    espalier_status st = esi_collapse_queue_open(s->ctx, &s->queue, is_alive, s);
 
     if (st != ESPALIER_OK) return st;
     s->costs = esi_alloc(s->ctx, (size_t)s->n_edges, sizeof *s->costs, "collapse costs");
@@ -508,7 +516,7 @@ esi_simplify_options esi_simplify_options_default(int64_t target_faces)
         .target_faces = target_faces,
         .max_error = (double)INFINITY,
         .keep_boundary = true,
-        .boundary_weight = 0.5,
+        .boundary_weight = 0.4,
         .min_component_faces = 4.0,
     };
 }

@@ -21,6 +21,7 @@
     X("pipeline", golden_kind_pipeline) \
     X("pipeline_e2e", golden_kind_pipeline_e2e) \
     X("preprocess", golden_kind_preprocess) \
+    X("qem_cost", golden_kind_qem_cost) \
     X("rng", golden_kind_rng) \
     X("rng_raw", golden_kind_rng_raw) \
     X("sampler_slat_flow", golden_kind_sampler_slat_flow) \
