@@ -32,6 +32,10 @@ struct esi_bvh {
     float reach;                   /* largest absolute coordinate: what rounding errors of distances are measured by */
 };
 
+/* Like esi_bvh_distance(), with a triangle (position in `triangles`, -1 = none) that may be near instead of a hint; *seed becomes the
+ * nearest one unless the answer is INFINITY. */
+float bvh_distance_from(const esi_bvh *bvh, const float p[3], float max_distance, int32_t *seed);
+
 static inline int32_t bvh_face(const bvh_triangle *t) { return t->face < 0 ? ~t->face : t->face; }
 
 static inline void bvh_sub(double out[3], const double a[3], const double b[3])

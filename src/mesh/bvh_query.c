@@ -281,6 +281,21 @@ float esi_bvh_distance(const esi_bvh *bvh, const float p[3], float max_distance,
     return distance <= max_distance ? distance : INFINITY;
 }
 
+float bvh_distance_from(const esi_bvh *bvh, const float p[3], float max_distance, int32_t *seed)
+{
+    const probe q = make_probe(bvh, p);
+    nearest best = {.distance2 = bound_of(&q, max_distance), .face = -1};
+    float distance;
+
+    if (*seed >= 0) try_triangle(&bvh->triangles[*seed], &q, &best);
+    search(bvh, &q, &best, NULL, NULL);
+    if (best.face < 0) return INFINITY;
+    distance = sqrtf(best.distance2);
+    if (!(distance <= max_distance)) return INFINITY;
+    *seed = (int32_t)(best.triangle - bvh->triangles);
+    return distance;
+}
+
 /* ------------------------------------------------------------------ many at once */
 
 #define BATCH 2048

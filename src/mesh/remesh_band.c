@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * remesh_band.c: the cells that the surface at distance epsilon can touch, and the function at their corners.
+ *
+ * A cell stays when the distance d of its centre has |d - epsilon| < 0.87 cells. Cubes of 32, 16, .. 2 cells are looked at before: as a
+ * distance changes by no more than one moves, a cube that fails the same test with its own size has no such cell. Every search begins
+ * at the triangle that was nearest to the cube around it, so it has little left to rule out.
+ */
+#include "mesh/remesh_internal.h"
+
+#include <math.h>
+
+#define TILE 32                    /* columns of a task, and the largest cube, a power of two */
+#define CORNER_TILE 16
+
+/* ---------------------------------------------------------------------- cells */
+
+typedef struct found_cell { uint32_t place; int32_t seed; } found_cell;       /* place: (x, y in the tile, z) */
+
+typedef struct cell_scratch {
+    uint64_t *bits;                /* [TILE * TILE][words] */
+    found_cell *found;
+    int64_t n_found, capacity;
+    bool failed;
+} cell_scratch;
+
+typedef struct tile_cells { int64_t count; uint16_t *z; int32_t *seeds; } tile_cells;
+
+typedef struct band_job {
+    espalier_context *ctx;
+    const esi_bvh *bvh;
+    remesh_grid grid;
+    remesh_band *band;
+    int32_t tiles, words;          /* tiles along an axis; 64-bit words of a column */
+    cell_scratch *scratch;         /* per slot */
+    tile_cells *tile;
+    int32_t *seeds;                /* per cell: the nearest triangle */
+} band_job;
+
+static inline float lattice_point(const remesh_grid *g, float i, int axis)
+{
+    return (i / (float)g->resolution - 0.5f) * g->scale + g->center[axis];
+}
+
+static void note_cell(const band_job *job, cell_scratch *s, const int32_t origin[2], const int32_t at[3], int32_t seed)
+{
+    const uint32_t column = (uint32_t)((at[0] - origin[0]) * TILE + (at[1] - origin[1]));
+
+    if (s->n_found == s->capacity) {
+        const int64_t capacity = ESI_MAX(s->capacity * 2, 4096);
+        found_cell *found = esi_realloc(job->ctx, s->found, (size_t)capacity, sizeof *found, "remesh cells");
+
+        if (!found) {
+            s->failed = true;
+            return;
+        }
+        s->found = found;
+        s->capacity = capacity;
+    }
+    s->found[s->n_found++] = (found_cell){column << 16 | (uint32_t)at[2], seed};
+    s->bits[(size_t)column * (size_t)job->words + (size_t)(at[2] >> 6)] |= UINT64_C(1) << (at[2] & 63);
+}
+
+static void look_at_cube(const band_job *job, cell_scratch *s, const int32_t origin[2], const int32_t at[3], int32_t size, int32_t seed)
+{
+    const remesh_grid *g = &job->grid;
+    const float reach = g->reach * (float)size;
+    float p[3], d;
+
+    for (int k = 0; k < 3; k++) {
+        if (at[k] >= g->resolution) return;
+        p[k] = lattice_point(g, (float)at[k] + 0.5f * (float)size, k);
+    }
+    d = bvh_distance_from(job->bvh, p, g->epsilon + reach, &seed);
+    if (!(fabsf(d - g->epsilon) < reach) || s->failed) return;
+    if (size == 1) {
+        note_cell(job, s, origin, at, seed);
+        return;
+    }
+    for (int i = 0; i < 8; i++) {
+        const int32_t half = size / 2, child[3] = {at[0] + (i >> 2) * half, at[1] + (i >> 1 & 1) * half, at[2] + (i & 1) * half};
+        look_at_cube(job, s, origin, child, half, seed);
+    }
+}
+
+static inline int bit_count(uint64_t v)
+{
+    v = v - (v >> 1 & UINT64_C(0x5555555555555555));
+    v = (v & UINT64_C(0x3333333333333333)) + (v >> 2 & UINT64_C(0x3333333333333333));
+    return (int)(((v + (v >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f)) * UINT64_C(0x0101010101010101) >> 56);
+}
+
+/* From the order of finding into columns; counts go to cells.start. */
+static void order_cells(const band_job *job, cell_scratch *s, const int32_t origin[2], tile_cells *out)
+{
+    const int32_t side = job->grid.resolution, words = job->words;
+    int64_t first[TILE * TILE], at = 0;
+
+    for (int column = 0; column < TILE * TILE; column++) {
+        const int32_t x = origin[0] + column / TILE, y = origin[1] + column % TILE;
+        const uint64_t *bits = s->bits + (size_t)column * (size_t)words;
+
+        first[column] = at;
+        for (int32_t w = 0; w < words; w++) at += bit_count(bits[w]);
+        if (x < side && y < side) job->band->cells.start[(int64_t)x * side + y + 1] = at - first[column];
+    }
+    for (int64_t i = 0; i < s->n_found; i++) {
+        const uint32_t column = s->found[i].place >> 16, z = s->found[i].place & 0xffffu;
+        const uint64_t *bits = s->bits + (size_t)column * (size_t)words;
+        int64_t rank = first[column];
+
+        for (uint32_t w = 0; w < z / 64; w++) rank += bit_count(bits[w]);
+        rank += bit_count(bits[z / 64] & ((UINT64_C(1) << z % 64) - 1));
+        out->z[rank] = (uint16_t)z;
+        out->seeds[rank] = s->found[i].seed;
+    }
+}
+
+static void find_cells(void *arg, size_t index, int slot)
+{
+    band_job *job = arg;
+    cell_scratch *s = &job->scratch[slot];
+    tile_cells *out = &job->tile[index];
+    const int32_t origin[2] = {(int32_t)index / job->tiles * TILE, (int32_t)index % job->tiles * TILE};
+    const size_t words = (size_t)TILE * TILE * (size_t)job->words;
+
+    s->n_found = 0;
+    if (!s->bits) s->bits = esi_alloc(job->ctx, words, sizeof *s->bits, "remesh cells");
+    if (!s->bits || s->failed) return;
+    memset(s->bits, 0, words * sizeof *s->bits);
+    for (int32_t z = 0; z < job->grid.resolution; z += TILE) {
+        if (esi_cancel_requested(job->ctx)) return;
+        look_at_cube(job, s, origin, (const int32_t[3]){origin[0], origin[1], z}, TILE, -1);
+    }
+    if (s->failed || !s->n_found) return;
+    out->z = esi_alloc(job->ctx, (size_t)s->n_found, sizeof *out->z, "remesh cells");
+    out->seeds = esi_alloc(job->ctx, (size_t)s->n_found, sizeof *out->seeds, "remesh cells");
+    if (!out->z || !out->seeds) return;
+    out->count = s->n_found;
+    order_cells(job, s, origin, out);
+}
+
+/* Columns of a tile that follow each other along y are one run in the tile and in the whole. */
+static void place_cells(void *arg, size_t index, int slot)
+{
+    const band_job *job = arg;
+    const remesh_columns *cells = &job->band->cells;
+    tile_cells *tile = &job->tile[index];
+    const int32_t x0 = (int32_t)index / job->tiles * TILE, y0 = (int32_t)index % job->tiles * TILE;
+    const int32_t y1 = ESI_MIN(y0 + TILE, cells->side);
+    int64_t from = 0;
+
+    (void)slot;
+    for (int32_t x = x0; x < ESI_MIN(x0 + TILE, cells->side) && tile->count; x++) {
+        const int64_t to = cells->start[(int64_t)x * cells->side + y0];
+        const size_t n = (size_t)(cells->start[(int64_t)x * cells->side + y1] - to);
+
+        memcpy(cells->z + to, tile->z + from, n * sizeof *tile->z);
+        memcpy(job->seeds + to, tile->seeds + from, n * sizeof *tile->seeds);
+        from += (int64_t)n;
+    }
+    esi_free(job->ctx, tile->z);
+    esi_free(job->ctx, tile->seeds);
+    *tile = (tile_cells){0};
+}
+
+/* start holds the count of column i at i + 1: make it the sum of all before. */
+static espalier_status columns_from_counts(espalier_context *ctx, remesh_columns *c)
+{
+    const int64_t n = (int64_t)c->side * c->side;
+
+    for (int64_t i = 0; i < n; i++) c->start[i + 1] += c->start[i];
+    c->count = c->start[n];
+    c->z = esi_alloc(ctx, (size_t)c->count, sizeof *c->z, "remesh grid");
+    return c->z ? ESPALIER_OK : ESPALIER_ERR_RESOURCE;
+}
+
+static espalier_status columns_open(espalier_context *ctx, remesh_columns *c, int32_t side)
+{
+    c->side = side;
+    c->start = esi_calloc(ctx, (size_t)side * (size_t)side + 1, sizeof *c->start, "remesh grid");
+    return c->start ? ESPALIER_OK : ESPALIER_ERR_RESOURCE;
+}
+
+static espalier_status make_cells(band_job *job)
+{
+    const size_t n_tiles = (size_t)job->tiles * (size_t)job->tiles, slots = (size_t)esi_slots(job->ctx);
+    espalier_status st = columns_open(job->ctx, &job->band->cells, job->grid.resolution);
+
+    if (st != ESPALIER_OK) return st;
+    st = ESPALIER_ERR_RESOURCE;
+    job->scratch = esi_calloc(job->ctx, slots, sizeof *job->scratch, "remesh cells");
+    job->tile = esi_calloc(job->ctx, n_tiles, sizeof *job->tile, "remesh cells");
+    if (!job->scratch || !job->tile) goto done;
+    st = esi_parallel(job->ctx, n_tiles, find_cells, job);
+    if (st != ESPALIER_OK) goto done;
+    st = columns_from_counts(job->ctx, &job->band->cells);
+    if (st != ESPALIER_OK) goto done;
+    job->seeds = esi_alloc(job->ctx, (size_t)job->band->cells.count, sizeof *job->seeds, "remesh cells");
+    st = job->seeds ? esi_parallel(job->ctx, n_tiles, place_cells, job) : ESPALIER_ERR_RESOURCE;
+
+done:
+    for (size_t i = 0; job->scratch && i < slots; i++) {
+        esi_free(job->ctx, job->scratch[i].bits);
+        esi_free(job->ctx, job->scratch[i].found);
+    }
+    for (size_t i = 0; job->tile && i < n_tiles; i++) {
+        esi_free(job->ctx, job->tile[i].z);
+        esi_free(job->ctx, job->tile[i].seeds);
+    }
+    esi_free(job->ctx, job->scratch);
+    esi_free(job->ctx, job->tile);
+    return st;
+}
+
+/* -------------------------------------------------------------------- corners */
+
+/* Walks the lattice points z and z + 1 of the up to four cell columns around a corner column, ascending, each once. */
+typedef struct corner_walk {
+    int64_t at[4], end[4];
+    int n;
+    const uint16_t *z;
+    int32_t next_top;              /* upper corner of the last cell, -1 = none */
+    int64_t cell;                  /* a cell that the corner belongs to */
+} corner_walk;
+
+static void walk_start(corner_walk *w, const remesh_columns *cells, int32_t x, int32_t y)
+{
+    w->n = 0;
+    w->z = cells->z;
+    w->next_top = -1;
+    w->cell = -1;
+    for (int i = 0; i < 4; i++) {
+        const int32_t cx = x - (i >> 1), cy = y - (i & 1);
+
+        if (cx < 0 || cy < 0 || cx >= cells->side || cy >= cells->side) continue;
+        w->at[w->n] = cells->start[(int64_t)cx * cells->side + cy];
+        w->end[w->n] = cells->start[(int64_t)cx * cells->side + cy + 1];
+        w->n += w->at[w->n] < w->end[w->n];
+    }
+}
+
+/* The next z, or -1. */
+static int32_t walk_next(corner_walk *w)
+{
+    int32_t least = INT32_MAX;
+
+    for (int i = 0; i < w->n; i++) {
+        if (w->at[i] < w->end[i] && w->z[w->at[i]] < least) least = w->z[w->at[i]];
+    }
+    if (w->next_top >= 0 && w->next_top <= least) {
+        const int32_t top = w->next_top;
+
+        w->next_top = -1;
+        if (top < least) return top;
+    }
+    if (least == INT32_MAX) return -1;
+    for (int i = 0; i < w->n; i++) {
+        if (w->at[i] < w->end[i] && w->z[w->at[i]] == least) w->cell = w->at[i]++;
+    }
+    w->next_top = least + 1;
+    return least;
+}
+
+static void each_corner_column(const band_job *job, size_t index, void (*fn)(const band_job *job, int32_t x, int32_t y))
+{
+    const int32_t side = job->band->corners.side, tiles = (side + CORNER_TILE - 1) / CORNER_TILE;
+    const int32_t x0 = (int32_t)index / tiles * CORNER_TILE, y0 = (int32_t)index % tiles * CORNER_TILE;
+
+    for (int32_t x = x0; x < ESI_MIN(x0 + CORNER_TILE, side); x++) {
+        for (int32_t y = y0; y < ESI_MIN(y0 + CORNER_TILE, side); y++) fn(job, x, y);
+    }
+}
+
+static void count_column(const band_job *job, int32_t x, int32_t y)
+{
+    corner_walk w;
+    int64_t n = 0;
+
+    walk_start(&w, &job->band->cells, x, y);
+    while (w.n && walk_next(&w) >= 0) n++;
+    job->band->corners.start[(int64_t)x * job->band->corners.side + y + 1] = n;
+}
+
+static void measure_column(const band_job *job, int32_t x, int32_t y)
+{
+    const remesh_grid *g = &job->grid;
+    const remesh_columns *corners = &job->band->corners;
+    int64_t at = corners->start[(int64_t)x * corners->side + y];
+    float p[3] = {lattice_point(g, (float)x, 0), lattice_point(g, (float)y, 1), 0.0f};
+    corner_walk w;
+    int32_t z;
+
+    walk_start(&w, &job->band->cells, x, y);
+    while (w.n && (z = walk_next(&w)) >= 0) {
+        int32_t seed = job->seeds[w.cell];
+
+        p[2] = lattice_point(g, (float)z, 2);
+        corners->z[at] = (uint16_t)z;
+        job->band->f[at++] = bvh_distance_from(job->bvh, p, INFINITY, &seed) - g->epsilon;
+    }
+}
+
+static void count_corners(void *arg, size_t index, int slot)
+{
+    (void)slot;
+    each_corner_column(arg, index, count_column);
+}
+
+static void measure_corners(void *arg, size_t index, int slot)
+{
+    (void)slot;
+    each_corner_column(arg, index, measure_column);
+}
+
+static espalier_status make_corners(band_job *job)
+{
+    remesh_columns *corners = &job->band->corners;
+    const int32_t side = job->grid.resolution + 1, tiles = (side + CORNER_TILE - 1) / CORNER_TILE;
+    espalier_status st = columns_open(job->ctx, corners, side);
+
+    if (st != ESPALIER_OK) return st;
+    st = esi_parallel(job->ctx, (size_t)tiles * (size_t)tiles, count_corners, job);
+    if (st != ESPALIER_OK) return st;
+    st = columns_from_counts(job->ctx, corners);
+    if (st != ESPALIER_OK) return st;
+    job->band->f = esi_alloc(job->ctx, (size_t)corners->count, sizeof *job->band->f, "remesh distances");
+    if (!job->band->f) return ESPALIER_ERR_RESOURCE;
+    return esi_parallel(job->ctx, (size_t)tiles * (size_t)tiles, measure_corners, job);
+}
+
+espalier_status remesh_band_make(espalier_context *ctx, remesh_band *out, const esi_bvh *bvh, const remesh_grid *grid)
+{
+    band_job job = {.ctx = ctx, .bvh = bvh, .grid = *grid, .band = out};
+    espalier_status st;
+
+    memset(out, 0, sizeof *out);
+    out->grid = *grid;
+    job.tiles = (grid->resolution + TILE - 1) / TILE;
+    job.words = (grid->resolution + 63) / 64;
+    st = make_cells(&job);
+    if (st == ESPALIER_OK && out->cells.count == 0)
+        st = esi_fail(ctx, ESPALIER_ERR_SOUNDNESS, "remesh: the mesh is outside the grid");
+    if (st == ESPALIER_OK) st = make_corners(&job);
+    esi_free(ctx, job.seeds);
+    return st;
+}
+
+void remesh_band_free(espalier_context *ctx, remesh_band *band)
+{
+    esi_free(ctx, band->cells.start);
+    esi_free(ctx, band->cells.z);
+    esi_free(ctx, band->corners.start);
+    esi_free(ctx, band->corners.z);
+    esi_free(ctx, band->f);
+    memset(band, 0, sizeof *band);
+}
