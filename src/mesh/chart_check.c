@@ -44,26 +44,60 @@ typedef struct grid {
     int32_t size[2];
 } grid;
 
+static int32_t begin_of(const chart_flat *flat, int32_t segment) { return flat->corner[flat->outline[segment]]; }
+
+void chart_carve(chart_flat *flat, int32_t face)
+{
+    for (int32_t i = 0; i < flat->n_carve && i < CHART_CARVE; i++)
+        if (flat->carve[i] == face) return;
+    if (flat->n_carve < CHART_CARVE) flat->carve[flat->n_carve] = face;
+    if (flat->n_carve <= CHART_CARVE) flat->n_carve++;
+}
+
 static const double *at(const chart_flat *flat, int32_t v) { return flat->uv + 2 * (size_t)v; }
 
-/* Is exactly one outline counter-clockwise? */
+/* Signed area inside the outline through segment i; marks its vertices as seen. */
+static double outline_area(const chart_flat *flat, int32_t i, int32_t *seen)
+{
+    int32_t first = begin_of(flat, i);
+    const double *o = at(flat, first);
+    double area = 0.0;
+
+    for (int32_t v = first; !seen[v]; v = flat->follower[v]) {
+        const double *p = at(flat, v), *q = at(flat, flat->follower[v]);
+        seen[v] = i + 1;
+        area += (p[0] - o[0]) * (q[1] - o[1]) - (p[1] - o[1]) * (q[0] - o[0]);
+    }
+    return area;
+}
+
+/* Is exactly one outline counter-clockwise? Faces on the others are carved. */
 static bool one_outer(chart_flat *flat)
 {
-    int32_t *seen = flat->slot, outer = 0;
+    int32_t *seen = flat->slot, outer = 0, largest = -1;
+    double largest_area = 0.0;
 
     for (int32_t v = 0; v < flat->n_vertices; v++) seen[v] = 0;
     for (int32_t i = 0; i < flat->n_outline; i++) {
-        double area = 0.0;
-        int32_t first = flat->outline[i];
-        const double *o = at(flat, first);
-        for (int32_t v = first; !seen[v]; v = flat->follower[v]) {
-            const double *p = at(flat, v), *q = at(flat, flat->follower[v]);
-            seen[v] = 1;
-            area += (p[0] - o[0]) * (q[1] - o[1]) - (p[1] - o[1]) * (q[0] - o[0]);
-        }
+        double area = outline_area(flat, i, seen);
         outer += area > 0.0;
+        if (!(area > largest_area)) continue;
+        largest_area = area;
+        largest = i;
     }
-    return outer == 1;
+    if (outer == 1) return true;
+    for (int32_t v = 0; v < flat->n_vertices; v++) seen[v] = 0;
+    for (int32_t i = 0, loop = -1; i < flat->n_outline; i++) {
+        if (seen[begin_of(flat, i)]) continue;
+        if (i == largest || !(outline_area(flat, i, seen) > 0.0)) {
+            outline_area(flat, i, seen);
+            continue;
+        }
+        loop = i + 1;
+        for (int32_t j = 0; j < flat->n_outline; j++)
+            if (seen[begin_of(flat, j)] == loop) chart_carve(flat, flat->outline[j] / 3);
+    }
+    return false;
 }
 
 static void make_grid(const chart_flat *flat, grid *g)
@@ -73,7 +107,7 @@ static void make_grid(const chart_flat *flat, grid *g)
     g->low[0] = g->low[1] = INFINITY;
     for (int32_t i = 0; i < flat->n_outline; i++) {
         for (int k = 0; k < 2; k++) {
-            double x = at(flat, flat->outline[i])[k];
+            double x = at(flat, begin_of(flat, i))[k];
             if (x < g->low[k]) g->low[k] = x;
             if (x > high[k]) high[k] = x;
         }
@@ -174,13 +208,13 @@ static bool fill_grid(espalier_context *ctx, chart_flat *flat, const grid *g)
     start = flat->cell_start;
     for (int64_t c = 0; c <= cells; c++) start[c] = 0;
     for (int32_t i = 0; i < flat->n_outline; i++) {
-        int32_t v = flat->outline[i];
+        int32_t v = begin_of(flat, i);
         items += enter(g, at(flat, v), at(flat, flat->follower[v]), start + 1, NULL, i);
     }
     if (!reserve_items(ctx, flat, items)) return false;
     for (int64_t c = 0; c < cells; c++) start[c + 1] += start[c];
     for (int32_t i = 0; i < flat->n_outline; i++) {
-        int32_t v = flat->outline[i];
+        int32_t v = begin_of(flat, i);
         enter(g, at(flat, v), at(flat, flat->follower[v]), start, flat->cell_item, i);
     }
     for (int64_t c = cells; c > 0; c--) start[c] = start[c - 1];
@@ -227,7 +261,7 @@ static bool same_point(const chart_flat *flat, int32_t a, int32_t b, double cont
 
 static bool segments_meet(const chart_flat *flat, int32_t i, int32_t j, double contact)
 {
-    int32_t a = flat->outline[i], b = flat->follower[a], c = flat->outline[j], d = flat->follower[c];
+    int32_t a = begin_of(flat, i), b = flat->follower[a], c = begin_of(flat, j), d = flat->follower[c];
 
     if (a == d || b == c) return false;
     if (same_point(flat, a, c, contact)) return fans_overlap(flat, a, c);
@@ -235,27 +269,42 @@ static bool segments_meet(const chart_flat *flat, int32_t i, int32_t j, double c
     return meet(at(flat, a), at(flat, b), at(flat, c), at(flat, d), contact);
 }
 
+/* Of the two faces at a contact the one that is turned farther from the chart's axis goes. */
+static void carve_contact(chart_flat *flat, int32_t i, int32_t j)
+{
+    const float *normal = flat->lists->faces->normal;
+    int32_t a = flat->outline[i] / 3, b = flat->outline[j] / 3;
+    const float *m = normal + 3 * (size_t)flat->members[a], *n = normal + 3 * (size_t)flat->members[b];
+    double da = 0.0, db = 0.0;
+
+    for (int k = 0; k < 3; k++) {
+        da += (double)m[k] * flat->axis[k];
+        db += (double)n[k] * flat->axis[k];
+    }
+    chart_carve(flat, da < db ? a : b);
+}
+
 espalier_status chart_overlaps(espalier_context *ctx, chart_flat *flat, bool *overlaps)
 {
     grid g;
     int64_t cells, pairs = 0;
 
-    *overlaps = true;
-    if (flat->n_outline == 3 && flat->n_faces == 1) *overlaps = false;
+    *overlaps = flat->n_faces > 1;
+    flat->n_carve = 0;
     if (flat->n_outline < 3 || !*overlaps || !one_outer(flat)) return ESPALIER_OK;
-    for (int32_t i = 0; i < flat->n_outline; i++) flat->slot[flat->follower[flat->outline[i]]] = flat->outline[i];
+    for (int32_t i = 0; i < flat->n_outline; i++) flat->slot[flat->follower[begin_of(flat, i)]] = begin_of(flat, i);
     make_grid(flat, &g);
     if (!fill_grid(ctx, flat, &g)) return ESPALIER_ERR_RESOURCE;
     cells = (int64_t)g.size[0] * g.size[1];
-    for (int64_t cell = 0; cell < cells; cell++) {
+    for (int64_t cell = 0; cell < cells && flat->n_carve <= CHART_CARVE; cell++) {
         const int32_t *item = flat->cell_item + flat->cell_start[cell];
         int32_t n = flat->cell_start[cell + 1] - flat->cell_start[cell];
         pairs += (int64_t)n * n / 2;
-        if (pairs > (int64_t)PAIRS_PER_EDGE * flat->n_outline) return ESPALIER_OK;
-        for (int32_t i = 0; i < n; i++)
+        if (pairs > (int64_t)PAIRS_PER_EDGE * flat->n_outline) flat->n_carve = CHART_CARVE + 1;
+        for (int32_t i = 0; i < n && flat->n_carve <= CHART_CARVE; i++)
             for (int32_t j = i + 1; j < n; j++)
-                if (segments_meet(flat, item[i], item[j], g.contact)) return ESPALIER_OK;
+                if (segments_meet(flat, item[i], item[j], g.contact)) carve_contact(flat, item[i], item[j]);
     }
-    *overlaps = false;
+    *overlaps = flat->n_carve > 0;
     return ESPALIER_OK;
 }

@@ -12,6 +12,10 @@
 
 #define FACES_PER_TASK 1024        /* of pieces flattened by one task, at least */
 #define MAX_BEND 0.3
+#define CARVE_SHARE 16             /* faces of a piece for each that may be carved out of it */
+#define ROUGH_STRETCH 2.0          /* of the limit for pieces of a rough surface, which cannot be laid flat as they are */
+
+enum { CARVE_NONE, CARVE_REST, CARVE_FACE };
 
 /* How pieces are cut in each round. */
 typedef struct cut_round {
@@ -29,7 +33,10 @@ typedef struct creation {
     esi_charts *out;
     chart_faces faces;
     const esi_chart_options *options;
+    float *calm;                   /* [n_faces][3] averaged normals of a rough mesh, or NULL */
     int32_t *group;                /* [n_faces] piece to be cut again; -1 = done */
+    int32_t *carved;               /* [n_faces] piece that only lost a few faces: the same for those and for the others; -1 = none */
+    uint8_t *spoils;               /* [n_faces] the piece is better off without it */
     int32_t *members, *place;      /* chart_lists */
     int32_t *start;                /* [n_pieces + 1] in members; pieces from `first` on only */
     int32_t *task_piece;           /* [n_tasks + 1] */
@@ -132,6 +139,24 @@ static void keep_flat(creation *c, const chart_flat *flat)
     }
 }
 
+/* A few faces in the way of a larger piece are taken out of it; else it is cut in two. */
+static void plan_carving(creation *c, const chart_flat *flat)
+{
+    bool worth = flat->n_carve > 0 && flat->n_carve <= CHART_CARVE && CARVE_SHARE * flat->n_carve < flat->n_faces;
+
+    for (int32_t i = 0; i < flat->n_faces; i++) c->spoils[flat->members[i]] = worth ? CARVE_REST : CARVE_NONE;
+    for (int32_t i = 0; worth && i < flat->n_carve; i++) c->spoils[flat->members[flat->carve[i]]] = CARVE_FACE;
+}
+
+static bool is_rough(const creation *c, int32_t first, int32_t count)
+{
+    int32_t rough = 0;
+
+    for (int32_t i = first; i < first + count && c->calm; i++)
+        rough += memcmp(c->calm + 3 * (size_t)c->members[i], c->faces.normal + 3 * (size_t)c->members[i], 3 * sizeof *c->calm) != 0;
+    return 2 * rough > count;
+}
+
 static void flatten_task(void *arg, size_t task, int slot)
 {
     creation *c = arg;
@@ -143,6 +168,7 @@ static void flatten_task(void *arg, size_t task, int slot)
         esi_chart_method method;
         bool plane_only = c->round < LAST_ROUND && rounds[c->round].plane_only;
         double max_stretch = c->round < LAST_ROUND ? c->options->max_stretch : INFINITY;
+        if (is_rough(c, c->start[p], c->start[p + 1] - c->start[p])) max_stretch *= ROUGH_STRETCH;
         if (chart_flatten(c->ctx, flat, &lists, c->start[p], c->start[p + 1] - c->start[p], max_stretch, plane_only, &verdict, &method) !=
             ESPALIER_OK)
             return;
@@ -150,10 +176,36 @@ static void flatten_task(void *arg, size_t task, int slot)
         c->verdict[p] = (uint8_t)verdict;
         c->method[p] = (uint8_t)(plane_only || c->round == LAST_ROUND ? ESI_CHART_FALLBACK : method);
         if (verdict == CHART_GOOD) keep_flat(c, flat);
+        else plan_carving(c, flat);
     }
 }
 
 /* ----------------------------------------------------------------- rounds */
+
+static espalier_status cut_first(creation *c, const chart_limits *limits)
+{
+    int32_t *piece = c->out->face_chart;
+    espalier_status st = chart_cluster(c->ctx, piece, &c->n_pieces, 0, &c->faces, c->group, limits);
+
+    if (st == ESPALIER_OK) st = chart_calm(c->ctx, piece, &c->n_pieces, &c->faces, c->group, limits, &c->calm);
+    if (st == ESPALIER_OK) st = chart_absorb(c->ctx, piece, &c->n_pieces, &c->faces);
+    if (st == ESPALIER_OK) st = chart_smooth_borders(c->ctx, piece, c->n_pieces, &c->faces, limits);
+    return st;
+}
+
+static espalier_status cut_again(creation *c, const chart_limits *limits)
+{
+    static const chart_limits none = {-2.0, 2.0, 1};
+    chart_faces faces = c->faces;
+    espalier_status st;
+
+    if (c->calm) faces.normal = c->calm;
+    st = chart_cluster(c->ctx, c->out->face_chart, &c->n_pieces, c->n_pieces, &faces, c->carved, &none);
+    if (st == ESPALIER_OK) st = chart_cluster(c->ctx, c->out->face_chart, &c->n_pieces, c->n_pieces, &faces, c->group, limits);
+    for (int64_t f = 0; f < faces.mesh->n_faces; f++)
+        if (c->carved[f] >= 0) c->group[f] = 0; /* of this round */
+    return st;
+}
 
 static espalier_status cut(creation *c)
 {
@@ -168,10 +220,7 @@ static espalier_status cut(creation *c)
     limits.min_cos = esi_cos(c->options->max_cone * rounds[c->round].cone);
     limits.max_bend = MAX_BEND * rounds[c->round].bend;
     limits.min_pieces = rounds[c->round].min_pieces;
-    espalier_status st = chart_cluster(c->ctx, c->out->face_chart, &c->n_pieces, c->n_pieces, &c->faces, c->group, &limits);
-    if (st == ESPALIER_OK && c->round == 0) st = chart_absorb(c->ctx, c->out->face_chart, &c->n_pieces, &c->faces);
-    if (st == ESPALIER_OK && c->round == 0) st = chart_smooth_borders(c->ctx, c->out->face_chart, c->n_pieces, &c->faces, &limits);
-    return st;
+    return c->round == 0 ? cut_first(c, &limits) : cut_again(c, &limits);
 }
 
 /* Faces of pieces that failed form the next round's groups. */
@@ -180,10 +229,14 @@ static int64_t collect_failures(creation *c)
     int64_t left = 0;
 
     for (int64_t f = 0; f < c->faces.mesh->n_faces; f++) {
+        int32_t p = c->out->face_chart[f], number = p - c->first;
+        c->carved[f] = -1;
         if (c->group[f] < 0) continue;
-        int32_t p = c->out->face_chart[f];
-        c->group[f] = c->verdict[p] == CHART_GOOD ? -1 : p - c->first;
-        left += c->group[f] >= 0;
+        c->group[f] = -1;
+        if (c->verdict[p] == CHART_GOOD) continue;
+        if (c->spoils[f] != CARVE_NONE && c->round + 1 < LAST_ROUND) c->carved[f] = 2 * number + (c->spoils[f] == CARVE_FACE);
+        else c->group[f] = number;
+        left++;
     }
     if (c->round < LAST_ROUND)
         for (int32_t p = c->first; p < c->n_pieces; p++) c->out->split_charts += c->verdict[p] != CHART_GOOD;
@@ -241,10 +294,12 @@ espalier_status esi_charts_create(espalier_context *ctx, esi_charts *out, const 
     out->face_chart = esi_alloc(ctx, n_faces, sizeof *out->face_chart, "chart numbers");
     out->corner_uv = esi_alloc(ctx, n_faces, 6 * sizeof *out->corner_uv, "chart coordinates");
     c.group = esi_calloc(ctx, n_faces, sizeof *c.group, "chart groups");
+    c.carved = esi_alloc(ctx, n_faces, sizeof *c.carved, "chart groups");
+    c.spoils = esi_calloc(ctx, n_faces, sizeof *c.spoils, "chart groups");
     c.members = esi_alloc(ctx, n_faces, sizeof *c.members, "chart lists");
     c.place = esi_alloc(ctx, n_faces, sizeof *c.place, "chart lists");
     c.flat = esi_calloc(ctx, slots, sizeof *c.flat, "chart scratch");
-    if (!out->face_chart || !out->corner_uv || !c.group || !c.members || !c.place || !c.flat) goto done;
+    if (!out->face_chart || !out->corner_uv || !c.group || !c.carved || !c.spoils || !c.members || !c.place || !c.flat) goto done;
     st = ESPALIER_OK;
     while (left > 0 && st == ESPALIER_OK) {
         st = run_round(&c);
@@ -257,7 +312,10 @@ espalier_status esi_charts_create(espalier_context *ctx, esi_charts *out, const 
 done:
     for (size_t i = 0; c.flat && i < slots; i++) chart_flat_free(ctx, &c.flat[i]);
     esi_free(ctx, c.flat);
+    esi_free(ctx, c.calm);
     esi_free(ctx, c.group);
+    esi_free(ctx, c.carved);
+    esi_free(ctx, c.spoils);
     esi_free(ctx, c.members);
     esi_free(ctx, c.place);
     esi_free(ctx, c.start);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * chart_flatten.c: a piece of surface into the plane, as rigid as possible (Liu, Zhang, Xu, Gotsman, Gortler, A Local/Global Approach to
- * Mesh Parameterization, 2008): each face keeps its shape up to the rotation that fits best, and one sparse system, factorised once, puts the
- * vertices where the faces agree most. The start is the projection along the piece's axis, which keeps all faces upright since pieces stay
- * within a cone. Where rigidity turns a face over, vertices are moved back (chart_untangle.c) or the result is mixed with the projection.
+ * Mesh Parameterization, 2008): each face keeps its shape up to the rotation that fits best, and one sparse system, factorised once, puts
+ * the vertices where the faces agree most. The start is the projection along the piece's axis, which keeps all faces upright since pieces
+ * stay within a cone. Where rigidity turns a face over, vertices are moved (chart_untangle.c) or the result is mixed with the projection.
  */
 #include "mesh/chart_internal.h"
 
@@ -110,7 +110,7 @@ static void find_outline(chart_flat *flat)
     for (int32_t c = 0; c < 3 * flat->n_faces; c++) {
         if (inner(flat, 3 * flat->members[c / 3] + c % 3) >= 0) continue;
         flat->follower[flat->corner[c]] = flat->corner[esi_next_corner(c)];
-        flat->outline[flat->n_outline++] = flat->corner[c];
+        flat->outline[flat->n_outline++] = c;
     }
 }
 
@@ -145,7 +145,7 @@ static bool lay_shape(chart_shape *s, const double side2[3], double area2, doubl
     return thin;
 }
 
-static void make_shapes(chart_flat *flat, double axis[3])
+static void make_shapes(chart_flat *flat)
 {
     const chart_faces *faces = flat->lists->faces;
     double unit = 1e-6 * sqrt(faces->total_area / (double)faces->mesh->n_faces);
@@ -153,7 +153,7 @@ static void make_shapes(chart_flat *flat, double axis[3])
     if (unit == 0.0) unit = 1.0;
     flat->area = 0.0;
     flat->thin = false;
-    for (int k = 0; k < 3; k++) axis[k] = 0.0;
+    for (int k = 0; k < 3; k++) flat->axis[k] = 0.0;
     for (int32_t i = 0; i < flat->n_faces; i++) {
         int32_t f = flat->members[i];
         double p[3][3], e[3][3], side2[3];
@@ -161,7 +161,7 @@ static void make_shapes(chart_flat *flat, double axis[3])
         for (int k = 0; k < 3; k++) {
             for (int j = 0; j < 3; j++) e[k][j] = p[(k + 1) % 3][j] - p[k][j];
             side2[k] = dot3(e[k], e[k]);
-            axis[k] += faces->area[f] * (double)faces->normal[3 * (size_t)f + (size_t)k];
+            flat->axis[k] += faces->area[f] * (double)faces->normal[3 * (size_t)f + (size_t)k];
         }
         if (lay_shape(&flat->shapes[i], side2, 2.0 * faces->area[f], unit)) flat->thin = true;
         flat->area += faces->area[f];
@@ -185,11 +185,11 @@ static void make_frame(const double axis[3], double u[3], double v[3])
     for (int k = 0; k < 3; k++) v[k] = n[(k + 1) % 3] * u[(k + 2) % 3] - n[(k + 2) % 3] * u[(k + 1) % 3];
 }
 
-static void project(chart_flat *flat, const double axis[3])
+static void project(chart_flat *flat)
 {
     double u[3], v[3], p[3], origin[3];
 
-    make_frame(axis, u, v);
+    make_frame(flat->axis, u, v);
     chart_corner_position(origin, flat->lists->faces->mesh, flat->source[0]);
     for (int32_t i = 0; i < flat->n_vertices; i++) {
         chart_corner_position(p, flat->lists->faces->mesh, flat->source[i]);
@@ -330,8 +330,10 @@ static espalier_status judge(espalier_context *ctx, chart_flat *flat, double max
 
     chart_measure(flat, flat->uv);
     *verdict = CHART_FLIPPED;
+    flat->n_carve = 0;
     if (flat->min_ratio < CHART_MIN_RATIO && !chart_untangle(flat)) return ESPALIER_OK;
     *verdict = CHART_STRETCHED;
+    flat->n_carve = CHART_CARVE + 1;
     if (!(flat->stretch <= max_stretch)) return ESPALIER_OK;
     st = chart_overlaps(ctx, flat, &overlaps);
     *verdict = overlaps ? CHART_OVERLAPS : CHART_GOOD;
@@ -356,7 +358,6 @@ espalier_status chart_flatten(espalier_context *ctx, chart_flat *flat, const cha
                               double max_stretch, bool plane_only, chart_verdict *verdict, esi_chart_method *method)
 {
     bool positive = false, upright;
-    double axis[3];
     espalier_status st;
 
     *verdict = CHART_FLIPPED;
@@ -368,8 +369,8 @@ espalier_status chart_flatten(espalier_context *ctx, chart_flat *flat, const cha
     flat->piece = lists->piece[flat->members[0]];
     number_vertices(flat);
     find_outline(flat);
-    make_shapes(flat, axis);
-    project(flat, axis);
+    make_shapes(flat);
+    project(flat);
     chart_measure(flat, flat->uv);
     upright = flat->min_ratio >= CHART_MIN_RATIO;
     if (upright && !flat->thin && flat->stretch <= (plane_only ? max_stretch : PLANE_STRETCH)) {
@@ -377,6 +378,7 @@ espalier_status chart_flatten(espalier_context *ctx, chart_flat *flat, const cha
         if (st != ESPALIER_OK || *verdict == CHART_GOOD) return st;
     }
     *method = ESI_CHART_CONFORMAL;
+    flat->n_carve = CHART_CARVE + 1;
     st = make_rigid(ctx, flat, &positive);
     if (st == ESPALIER_OK && positive) st = judge(ctx, flat, max_stretch, verdict);
     if (st == ESPALIER_OK && positive && upright && *verdict != CHART_GOOD) st = mix_with_projection(ctx, flat, max_stretch, verdict);

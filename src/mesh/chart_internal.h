@@ -24,7 +24,7 @@ void chart_faces_free(espalier_context *ctx, chart_faces *faces);
 /* Vertex of a corner in double precision. */
 void chart_corner_position(double out[3], const esi_mesh *mesh, int32_t corner);
 
-/* ------------------------------------------------- chart_cluster.c, chart_absorb.c, chart_border.c */
+/* ------------------------------------------------- chart_cluster.c, chart_calm.c, chart_absorb.c, chart_border.c */
 
 typedef struct chart_limits {
     double min_cos;                /* of a face's normal to the axis of its chart */
@@ -36,6 +36,10 @@ typedef struct chart_limits {
  * first .. *n_pieces - 1, numbered by their lowest face. */
 espalier_status chart_cluster(espalier_context *ctx, int32_t *piece, int32_t *n_pieces, int32_t first, const chart_faces *faces,
                               const int32_t *group, const chart_limits *limits);
+/* Where a rough surface left pieces of few faces, cut again with normals averaged, if that leaves fewer: then
+ * *normal [n_faces][3] are those (esi_alloc), else NULL. */
+espalier_status chart_calm(espalier_context *ctx, int32_t *piece, int32_t *n_pieces, const chart_faces *faces, const int32_t *group,
+                           const chart_limits *limits, float **normal);
 /* Small pieces become part of the one that surrounds them, also where its cone does not take them in. */
 espalier_status chart_absorb(espalier_context *ctx, int32_t *piece, int32_t *n_pieces, const chart_faces *faces);
 /* Moves faces between neighbouring pieces where that makes their border shorter; pieces stay connected and never vanish. */
@@ -58,6 +62,7 @@ typedef struct chart_shape {
     double area;
 } chart_shape;
 
+#define CHART_CARVE 48
 /* One chart being laid flat: scratch of one thread, grown as needed. Zero-initialise. */
 typedef struct chart_flat {
     const chart_lists *lists;
@@ -65,6 +70,7 @@ typedef struct chart_flat {
     int32_t piece, n_faces, n_vertices;
     bool thin;                     /* some face is; its shape was made thicker */
     double area;                   /* of the faces in space */
+    double axis[3];                /* sum of area * normal */
     int32_t *corner;               /* [3 n_faces] vertex of the chart at each corner: one per fan of faces */
     int32_t *source;               /* [n_vertices] a corner of the mesh that is there */
     chart_shape *shapes;           /* [n_faces] */
@@ -74,8 +80,10 @@ typedef struct chart_flat {
     int32_t *column;               /* [6 n_faces] */
     double *entry;
     int32_t *follower;             /* [n_vertices] next vertex on the outline, -1 inside */
-    int32_t *outline;              /* [n_outline] vertices with a follower */
+    int32_t *outline;              /* [n_outline] corners whose side is on the outline */
     int32_t n_outline;
+    int32_t carve[CHART_CARVE];    /* faces (of the chart) to do without: where the outlines meet, or that are turned over */
+    int32_t n_carve;               /* CHART_CARVE + 1 = too many */
     int32_t *cell_start, *cell_item;
     int64_t face_capacity, vertex_capacity, cell_capacity, item_capacity;
     esi_cholesky factor;
@@ -95,7 +103,9 @@ espalier_status chart_flatten(espalier_context *ctx, chart_flat *flat, const cha
 void chart_measure(chart_flat *flat, const double *uv);
 /* Moves vertices of flipped faces within their stars. True when min_ratio is sufficient afterwards. */
 bool chart_untangle(chart_flat *flat);
-/* Do the outlines cross or touch, or enclose each other so that parts of the chart lie over each other? */
+/* Remember a face that spoils the chart. */
+void chart_carve(chart_flat *flat, int32_t face);
+/* Do the outlines cross or touch, or enclose each other so that parts of the chart lie over each other? Carves faces there. */
 espalier_status chart_overlaps(espalier_context *ctx, chart_flat *flat, bool *overlaps);
 
 #endif

@@ -91,5 +91,7 @@ bool chart_untangle(chart_flat *flat)
         if (!poor || !moved) break;
     }
     chart_measure(flat, flat->uv);
+    for (int32_t i = 0; i < flat->n_faces && flat->min_ratio < CHART_MIN_RATIO; i++)
+        if (face_ratio(flat, i) < CHART_MIN_RATIO) chart_carve(flat, i);
     return flat->min_ratio >= CHART_MIN_RATIO;
 }
