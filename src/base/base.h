@@ -156,6 +156,8 @@ espalier_status esi_writer_open(espalier_context *ctx, esi_writer **out, const c
 espalier_status esi_writer_write(esi_writer *w, const void *bytes, size_t size);
 espalier_status esi_writer_zeros(esi_writer *w, size_t size);
 uint64_t esi_writer_position(const esi_writer *w);
+/* Everything but the last step: after it, commit only renames. For several files that belong together. Nothing more may be written. */
+espalier_status esi_writer_prepare(esi_writer *w);
 espalier_status esi_writer_commit(esi_writer *w);                   /* closes w in any case */
 void esi_writer_abort(esi_writer *w);                               /* closes w; NULL is fine */
 espalier_status esi_file_write_all(espalier_context *ctx, const char *path, const void *bytes, size_t size);

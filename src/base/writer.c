@@ -26,7 +26,8 @@ struct esi_writer {
     char *path;                            /* as given, for messages */
     char *target;                          /* where it leads to when it is a link */
     char *temp;                            /* NULL: bytes go straight into a device or FIFO */
-    int fd;                                /* -1 after a failure */
+    int fd;                                /* -1 after a failure or when prepared */
+    bool prepared;                         /* the temporary file is whole and on the disk */
     espalier_status status;
     uint64_t position;
     size_t buffered;
@@ -45,11 +46,10 @@ static espalier_status fail_errno(espalier_context *ctx, const char *path, const
 /* The temporary file goes away; what is left of w answers calls with its status. */
 static void discard(esi_writer *w)
 {
-    if (w->fd >= 0) {
-        close(w->fd);
-        if (w->temp != NULL) unlink(w->temp);
-    }
+    if (w->fd >= 0) close(w->fd);
+    if ((w->fd >= 0 || w->prepared) && w->temp != NULL) unlink(w->temp);
     w->fd = -1;
+    w->prepared = false;
 }
 
 static void release(esi_writer *w)
@@ -241,9 +241,11 @@ static void sync_directory(esi_writer *w)
     close(fd);
 }
 
-static espalier_status commit_steps(esi_writer *w)
+espalier_status esi_writer_prepare(esi_writer *w)
 {
-    espalier_status st = flush(w);
+    espalier_status st = w->status;
+    if (st != ESPALIER_OK || w->prepared) return st;
+    st = flush(w);
     if (st != ESPALIER_OK) return st;
     if (w->temp != NULL && !sync_fd(w->fd)) return fail_writer(w, "cannot be written", errno);
     int fd = w->fd;
@@ -253,12 +255,16 @@ static espalier_status commit_steps(esi_writer *w)
         if (w->temp != NULL) unlink(w->temp);
         return fail_writer(w, "cannot be written", error);
     }
-    if (w->temp == NULL) return ESPALIER_OK;
-    if (rename(w->temp, w->target) != 0) {
-        int error = errno;
-        unlink(w->temp);
-        return fail_writer(w, "cannot be replaced", error);
-    }
+    w->prepared = true;
+    return ESPALIER_OK;
+}
+
+static espalier_status commit_steps(esi_writer *w)
+{
+    espalier_status st = esi_writer_prepare(w);
+    if (st != ESPALIER_OK || w->temp == NULL) return st;
+    if (rename(w->temp, w->target) != 0) return fail_writer(w, "cannot be replaced", errno);
+    w->prepared = false;
     sync_directory(w);
     return ESPALIER_OK;
 }

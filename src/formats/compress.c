@@ -296,7 +296,8 @@ static espalier_status decompress(espalier_context *ctx, growing *out, const uin
     }
 }
 
-static espalier_status compress_block(espalier_context *ctx, growing *out, const uint8_t *in, size_t size, esi_compression method, int level)
+static espalier_status compress_block(espalier_context *ctx, growing *out, const uint8_t *in, size_t size, esi_compression method,
+                                      int level)
 {
     switch (method) {
     case ESI_COMPRESSION_DEFLATE: return deflate_all(ctx, out, in, size, level);
@@ -316,7 +317,8 @@ static espalier_status decompress(espalier_context *ctx, growing *out, const uin
     return esi_fail(ctx, ESPALIER_ERR_INTERNAL, "%s: this build has no compression libraries", name);
 }
 
-static espalier_status compress_block(espalier_context *ctx, growing *out, const uint8_t *in, size_t size, esi_compression method, int level)
+static espalier_status compress_block(espalier_context *ctx, growing *out, const uint8_t *in, size_t size, esi_compression method,
+                                      int level)
 {
     return decompress(ctx, out, in, size, method, level, "output");
 }

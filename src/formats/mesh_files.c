@@ -195,7 +195,8 @@ espalier_status esi_texture_load_beside(espalier_context *ctx, esi_texture *out,
     memset(out, 0, sizeof *out);
     if (st != ESPALIER_OK) return st;
     if (!path) {
-        esi_log(ctx, ESPALIER_LOG_WARNING, "%s: the picture %.200s is not read: it is not in the directory of the model", file->name, reference);
+        esi_log(ctx, ESPALIER_LOG_WARNING, "%s: the picture %.200s is not read: it is not in the directory of the model", file->name,
+                reference);
         return ESPALIER_OK;
     }
     st = espalier_image_load(ctx, &image, path);

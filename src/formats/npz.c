@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * npz.c: O-Voxels as NumPy archives: a zip of .npy files (NumPy Enhancement Proposal 1), "coord" [N, 3] and one array of bytes [N, channels]
- * per attribute. Coordinates are uint16 where they fit, as the reference writes them.
+ * npz.c: O-Voxels as NumPy archives: a zip of .npy files (NumPy Enhancement Proposal 1), "coord" [N, 3] and one array of bytes
+ * [N, channels] per attribute. Coordinates are uint16 where they fit, as the reference writes them.
  */
 #include "formats/bytes.h"
 #include "formats/vxz_internal.h"
@@ -213,7 +213,8 @@ static uint8_t *make_npy(espalier_context *ctx, size_t *size, size_t *head, cons
 {
     char text[192];
     uint8_t *out;
-    int n = snprintf(text, sizeof text, "{'descr': '%s', 'fortran_order': False, 'shape': (%lld, %d), }", type, (long long)rows, (int)columns);
+    int n = snprintf(text, sizeof text, "{'descr': '%s', 'fortran_order': False, 'shape': (%lld, %d), }", type, (long long)rows,
+                     (int)columns);
     const size_t padded = (10 + (size_t)n + 1 + 63) / 64 * 64;
 
     if (!esi_add_size(size, padded, bytes)) {

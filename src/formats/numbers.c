@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * numbers.c: see the header. strtod() would read another number under another locale, and is slow; most numbers in files have at most 15
- * digits and a small exponent, and for these one exact multiplication or division gives the rounded value (W. Clinger, "How to read
- * floating point numbers accurately", 1990). The rest goes through pairs of doubles.
+ * numbers.c: numbers from text and back. strtod() would read another number under another locale, and is slow; most numbers in files have
+ * at most 15 digits and a small exponent, and for these one exact multiplication or division gives the rounded value (W. Clinger, "How to
+ * read floating point numbers accurately", 1990). The rest goes through pairs of doubles.
  */
 #include "formats/numbers.h"
 
@@ -165,4 +165,97 @@ bool esi_scan_number(esi_scan *s, double *out)
     size_t len;
 
     return esi_scan_word(s, &word, &len) && esi_parse_number(word, len, out);
+}
+
+/* ----------------------------------------------------------------- writing */
+
+/* e with 10^e <= value < 10^(e + 1), value > 0. */
+static int decimal_exponent(double value)
+{
+    int e = (esi_exponent_field(value) - 1023) * 1233 / 4096;      /* log10(2) = 0.30103; a float is a normal double */
+
+    while (scale(1, e) > value) e--;
+    while (scale(1, e + 1) <= value) e++;
+    return e;
+}
+
+/* The first n decimal digits of value as a number, rounded; *e follows when they round up to the next power of ten. */
+static uint64_t leading_digits(double value, int n, int *e)
+{
+    static const uint64_t powers[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000, 1000000000};
+    const int shift = n - 1 - *e;
+    const double scaled = shift >= 0 ? (shift <= EXACT_POWERS ? value * scale(1, shift) : value * scale(1, EXACT_POWERS) *
+                                                                scale(1, shift - EXACT_POWERS))
+                                     : value / scale(1, -shift);
+    uint64_t digits = (uint64_t)(scaled + 0.5);
+
+    if (digits >= powers[n]) {
+        digits /= 10;
+        ++*e;
+    }
+    return digits;
+}
+
+static char *put_digits(char *to, uint64_t digits, int n)
+{
+    for (int i = n - 1; i >= 0; i--, digits /= 10) to[i] = (char)('0' + digits % 10);
+    return to + n;
+}
+
+/* 0.00123, 123.4, 12300 for exponents where that is short; 1.23e-9 otherwise. */
+static char *put_number(char *to, uint64_t digits, int n, int e)
+{
+    while (n > 1 && digits % 10 == 0) {
+        digits /= 10;
+        n--;
+    }
+    if (e >= -4 && e < 0) {
+        *to++ = '0';
+        *to++ = '.';
+        for (int i = -1; i > e; i--) *to++ = '0';
+        return put_digits(to, digits, n);
+    }
+    if (e >= n - 1 && e < 9) {
+        to = put_digits(to, digits, n);
+        for (int i = n - 1; i < e; i++) *to++ = '0';
+        return to;
+    }
+    const bool plain = e >= 0 && e < 9;
+    const int whole = plain ? e + 1 : 1;
+
+    to = put_digits(to, digits, n);
+    if (n > whole) {
+        memmove(to - n + whole + 1, to - n + whole, (size_t)(n - whole));
+        to[whole - n] = '.';
+        to++;
+    }
+    if (plain) return to;
+    *to++ = 'e';
+    if (e < 0) *to++ = '-';
+    e = e < 0 ? -e : e;
+    return put_digits(to, (uint64_t)e, e < 10 ? 1 : 2);
+}
+
+size_t esi_format_float(char out[ESI_FLOAT_TEXT], float value)
+{
+    const double v = fabs((double)value);
+    char *to = out;
+    uint64_t digits = 0;
+    int e = 0;
+
+    if (v == 0.0 || !isfinite(v)) {
+        memcpy(out, "0", 2);
+        return 1;
+    }
+    if (value < 0.0f) *to++ = '-';
+    for (int n = 6; n <= 9; n++) {
+        e = decimal_exponent(v);
+        digits = leading_digits(v, n, &e);
+        if ((double)(float)scale(digits, e - n + 1) == v || n == 9) {
+            to = put_number(to, digits, n, e);
+            break;
+        }
+    }
+    *to = '\0';
+    return (size_t)(to - out);
 }

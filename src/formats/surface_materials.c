@@ -87,7 +87,8 @@ static const struct aiTexture *embedded(const struct aiScene *scene, const char 
     unsigned long index = 0;
 
     if (reference[0] == '*') {
-        for (const char *c = reference + 1; *c >= '0' && *c <= '9' && index < scene->mNumTextures; c++) index = index * 10 + (unsigned)(*c - '0');
+        for (const char *c = reference + 1; *c >= '0' && *c <= '9' && index < scene->mNumTextures; c++)
+            index = index * 10 + (unsigned)(*c - '0');
         return index < scene->mNumTextures ? scene->mTextures[index] : NULL;
     }
     for (unsigned i = 0; i < scene->mNumTextures; i++) {
