@@ -306,5 +306,6 @@ espalier_status chart_overlaps(espalier_context *ctx, chart_flat *flat, bool *ov
                 if (segments_meet(flat, item[i], item[j], g.contact)) carve_contact(flat, item[i], item[j]);
     }
     *overlaps = flat->n_carve > 0;
+    flat->work += pairs + flat->cell_start[cells] + cells;
     return ESPALIER_OK;
 }

@@ -28,6 +28,7 @@ static const cut_round rounds[] = {
     {0.7, 0.3, 2, false}, {0.5, 0.2, 2, true},  {0.3, 0.1, 2, true},
 };
 #define LAST_ROUND ((int)ESI_COUNT(rounds)) /* single faces */
+#define LAST_BUT_ONE (LAST_ROUND - 1)       /* where too much work was spent, straight to small projected pieces */
 
 typedef struct creation {
     esi_charts *out;
@@ -47,7 +48,7 @@ typedef struct creation {
     chart_flat *flat;              /* [slots] */
     espalier_context *ctx;
     int round;
-    int64_t work;                  /* faces laid flat so far */
+    int64_t *work;                 /* [n_pieces] steps */
 } creation;
 
 esi_chart_options esi_chart_options_default(void)
@@ -70,6 +71,7 @@ static bool reserve_pieces(creation *c)
     size_t n = (size_t)c->n_pieces, capacity = n + n / 2 + 64;
     uint8_t *bytes;
     int32_t *numbers;
+    int64_t *steps;
 
     if (c->n_pieces < c->piece_capacity) return true;
     bytes = esi_realloc(c->ctx, c->verdict, capacity, sizeof *c->verdict, "chart verdicts");
@@ -78,6 +80,9 @@ static bool reserve_pieces(creation *c)
     bytes = esi_realloc(c->ctx, c->method, capacity, sizeof *c->method, "chart methods");
     if (!bytes) return false;
     c->method = bytes;
+    steps = esi_realloc(c->ctx, c->work, capacity, sizeof *c->work, "chart work");
+    if (!steps) return false;
+    c->work = steps;
     numbers = esi_realloc(c->ctx, c->start, capacity + 1, sizeof *c->start, "chart lists");
     if (!numbers) return false;
     c->start = numbers;
@@ -172,6 +177,7 @@ static void flatten_task(void *arg, size_t task, int slot)
         if (chart_flatten(c->ctx, flat, &lists, c->start[p], c->start[p + 1] - c->start[p], max_stretch, plane_only, &verdict, &method) !=
             ESPALIER_OK)
             return;
+        c->work[p] = flat->work;
         if (c->round == LAST_ROUND) verdict = CHART_GOOD; /* one face: its own shape */
         c->verdict[p] = (uint8_t)verdict;
         c->method[p] = (uint8_t)(plane_only || c->round == LAST_ROUND ? ESI_CHART_FALLBACK : method);
@@ -304,9 +310,9 @@ espalier_status esi_charts_create(espalier_context *ctx, esi_charts *out, const 
     while (left > 0 && st == ESPALIER_OK) {
         st = run_round(&c);
         if (st != ESPALIER_OK) break;
-        c.work += left;
         left = collect_failures(&c);
-        c.round++;
+        for (int32_t p = c.first; p < c.n_pieces; p++) out->work += c.work[p];
+        c.round = c.round + 1 < LAST_BUT_ONE && out->work > options->work_per_face * mesh->n_faces ? LAST_BUT_ONE : c.round + 1;
     }
     if (st == ESPALIER_OK) st = number_charts(&c);
 done:
@@ -321,6 +327,7 @@ done:
     esi_free(ctx, c.start);
     esi_free(ctx, c.task_piece);
     esi_free(ctx, c.verdict);
+    esi_free(ctx, c.work);
     esi_free(ctx, c.method);
     chart_faces_free(ctx, &c.faces);
     if (st != ESPALIER_OK) esi_charts_free(ctx, out);

@@ -280,11 +280,13 @@ static espalier_status make_rigid(espalier_context *ctx, chart_flat *flat, bool 
 
     assemble(flat);
     st = esi_cholesky_factor(ctx, &flat->factor, &a, flat->projection, positive);
+    flat->work += 4 * flat->n_faces + 8 * flat->factor.entries;
     if (st != ESPALIER_OK || !*positive) return st;
     for (int i = 0; i < MAX_ITERATIONS && st == ESPALIER_OK; i++) {
         misfit = fit_rotations(flat);
         if (!(last - misfit > ENOUGH * flat->area)) break;
         last = misfit;
+        flat->work += 2 * flat->n_faces + 2 * flat->factor.entries;
         esi_cholesky_solve2(&flat->factor, flat->rhs);
         memcpy(flat->uv, flat->rhs, (size_t)flat->n_vertices * 2 * sizeof *flat->uv);
         if (flat->n_faces > 50000) st = esi_check_cancel(ctx);
@@ -329,6 +331,7 @@ static espalier_status judge(espalier_context *ctx, chart_flat *flat, double max
     espalier_status st;
 
     chart_measure(flat, flat->uv);
+    flat->work += flat->n_faces;
     *verdict = CHART_FLIPPED;
     flat->n_carve = 0;
     if (flat->min_ratio < CHART_MIN_RATIO && !chart_untangle(flat)) return ESPALIER_OK;
@@ -367,6 +370,7 @@ espalier_status chart_flatten(espalier_context *ctx, chart_flat *flat, const cha
     flat->members = lists->members + first;
     flat->n_faces = count;
     flat->piece = lists->piece[flat->members[0]];
+    flat->work = 4 * (int64_t)count;
     number_vertices(flat);
     find_outline(flat);
     make_shapes(flat);

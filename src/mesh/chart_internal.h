@@ -87,6 +87,7 @@ typedef struct chart_flat {
     int32_t *cell_start, *cell_item;
     int64_t face_capacity, vertex_capacity, cell_capacity, item_capacity;
     esi_cholesky factor;
+    int64_t work;                  /* steps spent on this piece */
     double min_ratio, stretch;     /* chart_measure(): least signed UV area over area; L2 stretch at equal total area */
 } chart_flat;
 void chart_flat_free(espalier_context *ctx, chart_flat *flat);

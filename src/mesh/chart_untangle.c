@@ -59,6 +59,7 @@ static void middle_of_star(const chart_flat *flat, int32_t v, double out[2])
 static bool improve(chart_flat *flat, int32_t v)
 {
     static const double steps[] = {1.0, 0.5, 0.25, 0.1};
+    flat->work += 10 * (flat->row_start[v + 1] - flat->row_start[v]);
     double *p = flat->uv + 2 * (size_t)v, old[2] = {p[0], p[1]}, best[2] = {p[0], p[1]}, middle[2], worst = worst_around(flat, v);
     bool better = false;
 
@@ -83,6 +84,7 @@ bool chart_untangle(chart_flat *flat)
     index_corners(flat);
     for (int sweep = 0; sweep < SWEEPS; sweep++) {
         bool poor = false, moved = false;
+        flat->work += flat->n_faces;
         for (int32_t i = 0; i < flat->n_faces; i++) {
             if (face_ratio(flat, i) >= POOR) continue;
             poor = true;

@@ -148,12 +148,13 @@ static void order_unknowns(esi_cholesky *f, const esi_symmetric *a, const double
 
 /* ---------------------------------------------------------------- symbolic */
 
-/* Elimination tree and entries per column: row k of L is the set of nodes on the tree's paths from the neighbours below k up to k. */
+/* Elimination tree and entries per column: row k of L is the set of nodes on the tree's paths from the neighbours below k up to k.
+ * Gives up beyond the limit. */
 static int64_t analyse(esi_cholesky *f, const esi_symmetric *a)
 {
-    int64_t entries = 0;
+    int64_t entries = 0, most = (int64_t)ESI_CHOLESKY_FILL * a->n;
 
-    for (int32_t k = 0; k < a->n; k++) {
+    for (int32_t k = 0; k < a->n && entries <= most; k++) {
         int32_t v = f->order[k];
         f->parent[k] = -1;
         f->count[k] = 0;
@@ -229,8 +230,9 @@ espalier_status esi_cholesky_factor(espalier_context *ctx, esi_cholesky *f, cons
     f->n = a->n;
     order_unknowns(f, a, place);
     entries = analyse(f, a);
-    if (!reserve_entries(ctx, f, entries)) return ESPALIER_ERR_RESOURCE;
     f->entries = entries;
+    if (entries > (int64_t)ESI_CHOLESKY_FILL * a->n) return ESPALIER_OK;
+    if (!reserve_entries(ctx, f, entries)) return ESPALIER_ERR_RESOURCE;
     for (int32_t k = 0; k < a->n; k++) {
         f->start[k] = at;
         at += f->count[k];

@@ -32,7 +32,9 @@ typedef struct esi_cholesky {
 } esi_cholesky;
 
 /* Order by nested dissection of the unknowns' places [n][2] (any layout in which neighbours are close) and factorise. *positive = false,
- * without error, when a pivot is not positive; A is not definite then. */
+ * without error, when a pivot is not positive (A is not definite then) or L would get more than ESI_CHOLESKY_FILL entries per unknown
+ * (neighbours are far apart; meshes in the plane stay below 160 up to a million unknowns). */
+#define ESI_CHOLESKY_FILL 400
 espalier_status esi_cholesky_factor(espalier_context *ctx, esi_cholesky *f, const esi_symmetric *a, const double *place, bool *positive);
 /* Two right-hand sides at once, [n][2], in place. */
 void esi_cholesky_solve2(const esi_cholesky *f, double *x);
