@@ -20,8 +20,8 @@ typedef struct esi_repair_stats {
     int64_t odd_faces_before, odd_faces_after;
 } esi_repair_stats;
 
-/* Flag parity repair: flags [count][3] = logit > 0, then within the margin (0 = none) the cheapest flips that make faces even. Edges without
- * four voxels are no candidates, and their flags count nowhere. */
+/* Flag parity repair: flags [count][3] = logit > 0, then within the margin (0 = none) the cheapest flips that make faces even. Edges
+ * without four voxels are no candidates, and their flags count nowhere. */
 espalier_status esi_dual_grid_repair_flags(espalier_context *ctx, uint8_t *flags, const int32_t *coords, int64_t count, const float *logits,
                                            double margin, esi_repair_mode mode, esi_repair_stats *stats);
 

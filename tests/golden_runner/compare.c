@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 typedef struct comparison {
     int64_t count;
@@ -181,5 +182,64 @@ void golden_compare(golden_case *c, const char *name, const void *ours, esi_file
         }
         good = keyword_holds(&m, keyword, value, why, sizeof why);
     }
+    golden_add_result(c, name, relative_l2(&m), m.max_abs, good ? GOLDEN_PASS : GOLDEN_FAIL, good ? NULL : why);
+}
+
+/* ---------------------------------------------------------------- voxel_error */
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* error: by row, sorted here. */
+static bool voxel_error_holds(const esi_json *limits, double *error, int64_t rows, double outside, char *why, size_t why_size)
+{
+    const esi_json *above = esi_json_get(limits, "max_fraction_above");
+    double median, p99, slack, far, share;
+    int64_t n_far = 0;
+
+    if (!esi_json_double(esi_json_get(limits, "median"), &median) || !esi_json_double(esi_json_get(limits, "p99"), &p99) ||
+        !esi_json_double(esi_json_get(limits, "cell_slack"), &slack) || !esi_json_double(esi_json_at(above, 0), &far) ||
+        !esi_json_double(esi_json_at(above, 1), &share)) {
+        snprintf(why, why_size, "tolerance keyword voxel_error: malformed value");
+        return false;
+    }
+    qsort(error, (size_t)rows, sizeof *error, by_value);
+    for (int64_t i = 0; i < rows; i++) n_far += !(error[i] <= far);
+    snprintf(why, why_size, "voxel_error: median %.3g, p99 %.3g, %lld of %lld rows above %g, outside the cell by %.3g",
+             rows > 0 ? error[rows / 2] : 0.0, rows > 0 ? error[rows * 99 / 100] : 0.0, (long long)n_far, (long long)rows, far, outside);
+    return rows == 0 || (error[rows / 2] <= median && error[rows * 99 / 100] <= p99 && (double)n_far <= share * (double)rows &&
+                         outside <= slack);
+}
+
+void golden_compare_in_cells(golden_case *c, const char *name, const float *ours, const float *theirs, const int32_t *cells, int64_t rows,
+                             const double cell_size[3])
+{
+    const esi_json *limits = esi_json_get(golden_tolerance(c, name), "voxel_error");
+    comparison m = {.count = 3 * rows, .a = ours, .b = theirs, .a_dtype = ESI_FILE_F32, .b_dtype = ESI_FILE_F32};
+    double *error, outside = 0.0;
+    char why[200] = "";
+    bool good;
+
+    if (limits == NULL) {
+        golden_compare(c, name, ours, ESI_FILE_F32, theirs, ESI_FILE_F32, 3 * rows);
+        return;
+    }
+    measure(&m);
+    error = calloc((size_t)rows + 1, sizeof *error);
+    if (error == NULL) abort();
+    for (int64_t i = 0; i < 3 * rows; i++) {
+        const double place = (double)ours[i] / cell_size[i % 3] - (double)cells[i];
+        double e = fabs((double)ours[i] - (double)theirs[i]) / cell_size[i % 3];
+
+        if (!(e >= 0.0 && place > -1e9 && place < 1e9)) e = outside = (double)INFINITY;       /* NaN */
+        error[i / 3] = fmax(error[i / 3], e);
+        outside = fmax(outside, fmax(-place, place - 1.0));
+    }
+    good = voxel_error_holds(limits, error, rows, outside, why, sizeof why);
+    free(error);
     golden_add_result(c, name, relative_l2(&m), m.max_abs, good ? GOLDEN_PASS : GOLDEN_FAIL, good ? NULL : why);
 }

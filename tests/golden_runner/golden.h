@@ -122,5 +122,8 @@ void golden_add_result(golden_case *c, const char *output, double rel_l2, double
 const esi_json *golden_tolerance(const golden_case *c, const char *name);
 void golden_compare(golden_case *c, const char *name, const void *ours, esi_file_dtype ours_dtype, const void *theirs,
                     esi_file_dtype theirs_dtype, int64_t count);
+/* The keyword `voxel_error` for points in cells, relative to the grid's lower corner; cells [rows][3]. Without that keyword the above. */
+void golden_compare_in_cells(golden_case *c, const char *name, const float *ours, const float *theirs, const int32_t *cells, int64_t rows,
+                             const double cell_size[3]);
 
 #endif
