@@ -37,30 +37,84 @@ void chart_flat_free(espalier_context *ctx, chart_flat *flat)
     memset(flat, 0, sizeof *flat);
 }
 
-static bool reserve(espalier_context *ctx, chart_flat *flat, int32_t n_faces)
+static bool reserve_faces(espalier_context *ctx, chart_flat *flat, int32_t n_faces)
 {
-    size_t faces = (size_t)n_faces + (size_t)n_faces / 4 + 64, vertices;
+    size_t capacity = (size_t)n_faces + (size_t)n_faces / 4 + 64;
 
     if (n_faces <= flat->face_capacity) return true;
-    chart_flat_free(ctx, flat);
-    vertices = 3 * faces; /* every face alone */
-    flat->corner = esi_alloc(ctx, faces, 3 * sizeof *flat->corner, "chart corners");
-    flat->shapes = esi_alloc(ctx, faces, sizeof *flat->shapes, "chart shapes");
-    flat->column = esi_alloc(ctx, faces, 6 * sizeof *flat->column, "chart system");
-    flat->entry = esi_alloc(ctx, faces, 6 * sizeof *flat->entry, "chart system");
-    flat->source = esi_alloc(ctx, vertices, sizeof *flat->source, "chart vertices");
-    flat->uv = esi_alloc(ctx, vertices, 2 * sizeof *flat->uv, "chart vertices");
-    flat->projection = esi_alloc(ctx, vertices, 2 * sizeof *flat->projection, "chart vertices");
-    flat->rhs = esi_alloc(ctx, vertices, 2 * sizeof *flat->rhs, "chart system");
-    flat->diagonal = esi_alloc(ctx, vertices, sizeof *flat->diagonal, "chart system");
-    flat->slot = esi_alloc(ctx, vertices, sizeof *flat->slot, "chart system");
-    flat->row_start = esi_alloc(ctx, vertices + 1, sizeof *flat->row_start, "chart system");
-    flat->follower = esi_alloc(ctx, vertices, sizeof *flat->follower, "chart outline");
-    flat->outline = esi_alloc(ctx, vertices, sizeof *flat->outline, "chart outline");
-    if (!flat->corner || !flat->shapes || !flat->column || !flat->entry || !flat->source || !flat->uv || !flat->projection || !flat->rhs ||
-        !flat->diagonal || !flat->slot || !flat->row_start || !flat->follower || !flat->outline)
-        return false;
-    flat->face_capacity = (int64_t)faces;
+    esi_free(ctx, flat->corner);
+    esi_free(ctx, flat->shapes);
+    flat->face_capacity = 0;
+    flat->shapes = NULL;
+    flat->corner = esi_alloc(ctx, capacity, 3 * sizeof *flat->corner, "chart corners");
+    if (flat->corner) flat->shapes = esi_alloc(ctx, capacity, sizeof *flat->shapes, "chart shapes");
+    if (!flat->shapes) return false;
+    flat->face_capacity = (int64_t)capacity;
+    return true;
+}
+
+static bool reserve_vertices(espalier_context *ctx, chart_flat *flat)
+{
+    size_t capacity = (size_t)flat->n_vertices + (size_t)flat->n_vertices / 4 + 64;
+
+    if (flat->n_vertices <= flat->vertex_capacity) return true;
+    esi_free(ctx, flat->source);
+    esi_free(ctx, flat->uv);
+    esi_free(ctx, flat->projection);
+    esi_free(ctx, flat->slot);
+    esi_free(ctx, flat->follower);
+    flat->vertex_capacity = 0;
+    flat->source = esi_alloc(ctx, capacity, sizeof *flat->source, "chart vertices");
+    flat->uv = esi_alloc(ctx, capacity, 2 * sizeof *flat->uv, "chart vertices");
+    flat->projection = esi_alloc(ctx, capacity, 2 * sizeof *flat->projection, "chart vertices");
+    flat->slot = esi_alloc(ctx, capacity, sizeof *flat->slot, "chart vertices");
+    flat->follower = esi_alloc(ctx, capacity, sizeof *flat->follower, "chart outline");
+    if (!flat->source || !flat->uv || !flat->projection || !flat->slot || !flat->follower) return false;
+    flat->vertex_capacity = (int64_t)capacity;
+    return true;
+}
+
+static bool reserve_outline(espalier_context *ctx, chart_flat *flat, int32_t n)
+{
+    size_t capacity = (size_t)n + (size_t)n / 4 + 64;
+
+    if (n <= flat->outline_capacity) return true;
+    esi_free(ctx, flat->outline);
+    flat->outline_capacity = 0;
+    flat->outline = esi_alloc(ctx, capacity, sizeof *flat->outline, "chart outline");
+    if (!flat->outline) return false;
+    flat->outline_capacity = (int64_t)capacity;
+    return true;
+}
+
+/* The linear system, for charts that need one. */
+static bool reserve_system(espalier_context *ctx, chart_flat *flat)
+{
+    size_t faces = (size_t)flat->face_capacity, vertices = (size_t)flat->vertex_capacity;
+
+    if (flat->face_capacity > flat->system_faces) {
+        esi_free(ctx, flat->column);
+        esi_free(ctx, flat->entry);
+        flat->system_faces = 0;
+        flat->entry = NULL;
+        flat->column = esi_alloc(ctx, faces, 6 * sizeof *flat->column, "chart system");
+        if (flat->column) flat->entry = esi_alloc(ctx, faces, 6 * sizeof *flat->entry, "chart system");
+        if (!flat->entry) return false;
+        flat->system_faces = flat->face_capacity;
+    }
+    if (flat->vertex_capacity > flat->system_vertices) {
+        esi_free(ctx, flat->rhs);
+        esi_free(ctx, flat->diagonal);
+        esi_free(ctx, flat->row_start);
+        flat->system_vertices = 0;
+        flat->diagonal = NULL;
+        flat->row_start = NULL;
+        flat->rhs = esi_alloc(ctx, vertices, 2 * sizeof *flat->rhs, "chart system");
+        if (flat->rhs) flat->diagonal = esi_alloc(ctx, vertices, sizeof *flat->diagonal, "chart system");
+        if (flat->diagonal) flat->row_start = esi_alloc(ctx, vertices + 1, sizeof *flat->row_start, "chart system");
+        if (!flat->row_start) return false;
+        flat->system_vertices = flat->vertex_capacity;
+    }
     return true;
 }
 
@@ -95,16 +149,22 @@ static void number_vertices(chart_flat *flat)
     for (int32_t i = 0; i < flat->n_faces; i++) flat->lists->place[flat->members[i]] = i;
     for (int32_t c = 0; c < 3 * flat->n_faces; c++) flat->corner[c] = -1;
     flat->n_vertices = 0;
-    for (int32_t c = 0; c < 3 * flat->n_faces; c++) {
-        if (flat->corner[c] >= 0) continue;
-        flat->source[flat->n_vertices] = 3 * flat->members[c / 3] + c % 3;
-        number_fan(flat, flat->source[flat->n_vertices], flat->n_vertices);
-        flat->n_vertices++;
-    }
+    for (int32_t c = 0; c < 3 * flat->n_faces; c++)
+        if (flat->corner[c] < 0) number_fan(flat, 3 * flat->members[c / 3] + c % 3, flat->n_vertices++);
 }
 
-static void find_outline(chart_flat *flat)
+static void find_sources(chart_flat *flat)
 {
+    for (int32_t c = 0, v = 0; c < 3 * flat->n_faces; c++)
+        if (flat->corner[c] == v) flat->source[v++] = 3 * flat->members[c / 3] + c % 3;
+}
+
+static bool find_outline(espalier_context *ctx, chart_flat *flat)
+{
+    int32_t n = 0;
+
+    for (int32_t c = 0; c < 3 * flat->n_faces; c++) n += inner(flat, 3 * flat->members[c / 3] + c % 3) < 0;
+    if (!reserve_outline(ctx, flat, n)) return false;
     for (int32_t v = 0; v < flat->n_vertices; v++) flat->follower[v] = -1;
     flat->n_outline = 0;
     for (int32_t c = 0; c < 3 * flat->n_faces; c++) {
@@ -112,6 +172,7 @@ static void find_outline(chart_flat *flat)
         flat->follower[flat->corner[c]] = flat->corner[esi_next_corner(c)];
         flat->outline[flat->n_outline++] = c;
     }
+    return true;
 }
 
 /* ----------------------------------------------------------------- shapes */
@@ -274,11 +335,13 @@ static double fit_rotations(chart_flat *flat)
 
 static espalier_status make_rigid(espalier_context *ctx, chart_flat *flat, bool *positive)
 {
-    esi_symmetric a = {flat->n_vertices, flat->row_start, flat->column, flat->entry, flat->diagonal};
+    esi_symmetric a;
     double last = INFINITY, misfit;
     espalier_status st;
 
+    if (!reserve_system(ctx, flat)) return ESPALIER_ERR_RESOURCE;
     assemble(flat);
+    a = (esi_symmetric){flat->n_vertices, flat->row_start, flat->column, flat->entry, flat->diagonal};
     st = esi_cholesky_factor(ctx, &flat->factor, &a, flat->projection, positive);
     flat->work += 4 * flat->n_faces + 8 * flat->factor.entries;
     if (st != ESPALIER_OK || !*positive) return st;
@@ -365,14 +428,15 @@ espalier_status chart_flatten(espalier_context *ctx, chart_flat *flat, const cha
 
     *verdict = CHART_FLIPPED;
     *method = ESI_CHART_PLANE;
-    if (!reserve(ctx, flat, count)) return ESPALIER_ERR_RESOURCE;
+    if (!reserve_faces(ctx, flat, count)) return ESPALIER_ERR_RESOURCE;
     flat->lists = lists;
     flat->members = lists->members + first;
     flat->n_faces = count;
     flat->piece = lists->piece[flat->members[0]];
     flat->work = 4 * (int64_t)count;
     number_vertices(flat);
-    find_outline(flat);
+    if (!reserve_vertices(ctx, flat) || !find_outline(ctx, flat)) return ESPALIER_ERR_RESOURCE;
+    find_sources(flat);
     make_shapes(flat);
     project(flat);
     chart_measure(flat, flat->uv);

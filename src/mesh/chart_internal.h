@@ -85,7 +85,7 @@ typedef struct chart_flat {
     int32_t carve[CHART_CARVE];    /* faces (of the chart) to do without: where the outlines meet, or that are turned over */
     int32_t n_carve;               /* CHART_CARVE + 1 = too many */
     int32_t *cell_start, *cell_item;
-    int64_t face_capacity, vertex_capacity, cell_capacity, item_capacity;
+    int64_t face_capacity, vertex_capacity, outline_capacity, system_faces, system_vertices, cell_capacity, item_capacity;
     esi_cholesky factor;
     int64_t work;                  /* steps spent on this piece */
     double min_ratio, stretch;     /* chart_measure(): least signed UV area over area; L2 stretch at equal total area */
