@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pack_chart.c: see pack_chart.h. A circle of radius 0.75 texels holds a texel centre wherever it lies; so charts are looked at in detail
+ * only where no face holds such a circle. Those are moved until the middle of their roundest face is a texel centre, and if even that is
+ * too thin to be sure of, stretched across.
+ */
+#include "mesh/pack_chart.h"
+
+#include "base/math64.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define SURE_RADIUS 0.75
+#define LEAST_RADIUS (1.0 / 64.0)              /* of a circle around a centre, texels: safe from rounding to 1/256 */
+#define MAX_DIRECTIONS 128                     /* sides of the convex hull that are tried */
+
+/* ------------------------------------------------------------ smallest box */
+
+static double turn(const double a[2], const double b[2], const double c[2])
+{
+    return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0]);
+}
+
+static int compare_points(const void *a, const void *b)
+{
+    const double *p = a, *q = b;
+
+    if (p[0] != q[0]) return p[0] < q[0] ? -1 : 1;
+    return p[1] < q[1] ? -1 : p[1] > q[1];
+}
+
+/* Points strictly inside the octagon of the extreme ones are on no hull (Akl, Toussaint 1978). */
+static int64_t drop_inner_points(double (*p)[2], int64_t n)
+{
+    static const double way[8][2] = {{1, 0}, {1, 1}, {0, 1}, {-1, 1}, {-1, 0}, {-1, -1}, {0, -1}, {1, -1}};
+    double far[8][2];
+    int64_t kept = 0;
+
+    for (int k = 0; k < 8; k++) {
+        double best = 0.0;
+
+        for (int64_t i = 0; i < n; i++) {
+            const double d = way[k][0] * p[i][0] + way[k][1] * p[i][1];
+
+            if (i > 0 && !(d > best)) continue;
+            best = d;
+            memcpy(far[k], p[i], sizeof far[k]);
+        }
+    }
+    for (int64_t i = 0; i < n; i++) {
+        bool inside = true;
+
+        for (int k = 0; k < 8 && inside; k++) {
+            const double *a = far[k], *b = far[(k + 1) % 8];
+
+            inside = (a[0] == b[0] && a[1] == b[1]) || turn(a, b, p[i]) > 0.0;
+        }
+        if (inside) continue;
+        p[kept][0] = p[i][0];
+        p[kept++][1] = p[i][1];
+    }
+    return kept;
+}
+
+/* Convex hull, counter-clockwise (Andrew's monotone chain); in place: the lower chain is followed by the upper one. */
+static int64_t convex_hull(double (*p)[2], int64_t n, double (*hull)[2])
+{
+    int64_t k = 0;
+
+    for (int pass = 0; pass < 2; pass++) {
+        const int64_t base = k;
+
+        for (int64_t i = 0; i < n; i++) {
+            const double *q = p[pass == 0 ? i : n - 1 - i];
+
+            while (k >= base + 2 && turn(hull[k - 2], hull[k - 1], q) <= 0.0) k--;
+            memcpy(hull[k++], q, sizeof hull[0]);
+        }
+        k--;                                   /* the last point begins the next chain */
+    }
+    return k;
+}
+
+static double box_area(double (*hull)[2], int64_t n, double c, double s)
+{
+    double low[2] = {0}, high[2] = {0};
+
+    for (int64_t i = 0; i < n; i++) {
+        const double x = c * hull[i][0] + s * hull[i][1], y = c * hull[i][1] - s * hull[i][0];
+
+        if (i == 0 || x < low[0]) low[0] = x;
+        if (i == 0 || x > high[0]) high[0] = x;
+        if (i == 0 || y < low[1]) low[1] = y;
+        if (i == 0 || y > high[1]) high[1] = y;
+    }
+    return (high[0] - low[0]) * (high[1] - low[1]);
+}
+
+void esi_pack_smallest_box(double (*points)[2], int64_t n, double *cosine, double *sine)
+{
+    int64_t m, step;
+    double(*hull)[2], best;
+
+    *cosine = 1.0;
+    *sine = 0.0;
+    if (n > 16) n = drop_inner_points(points, n);
+    qsort(points, (size_t)n, sizeof *points, compare_points);
+    m = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (m > 0 && points[m - 1][0] == points[i][0] && points[m - 1][1] == points[i][1]) continue;
+        points[m][0] = points[i][0];
+        points[m++][1] = points[i][1];
+    }
+    if (m < 2) return;
+    hull = points + m;
+    m = convex_hull(points, m, hull);
+    best = box_area(hull, m, 1.0, 0.0);
+    step = (m + MAX_DIRECTIONS - 1) / MAX_DIRECTIONS;
+    for (int64_t i = 0; i < m; i += step) {
+        const double *a = hull[i], *b = hull[(i + 1) % m];
+        const double x = b[0] - a[0], y = b[1] - a[1], length = sqrt(x * x + y * y);
+        double area;
+
+        if (!(length > 0.0)) continue;
+        area = box_area(hull, m, x / length, y / length);
+        if (!(area < best)) continue;
+        best = area;
+        *cosine = x / length;
+        *sine = y / length;
+    }
+}
+
+/* ------------------------------------------------------------ preparation */
+
+static espalier_status sort_faces(espalier_context *ctx, esi_pack_charts *p)
+{
+    const int64_t n_faces = p->mesh->n_faces;
+
+    p->charts = esi_calloc(ctx, (size_t)p->n, sizeof *p->charts, "charts to pack");
+    p->start = esi_calloc(ctx, (size_t)p->n + 2, sizeof *p->start, "faces of charts");
+    p->faces = esi_alloc(ctx, (size_t)n_faces, sizeof *p->faces, "faces of charts");
+    if (!p->charts || !p->start || !p->faces) return ESPALIER_ERR_RESOURCE;
+    for (int64_t f = 0; f < n_faces; f++) p->start[p->source->face_chart[f] + 2]++;
+    for (int32_t i = 0; i < p->n; i++) p->start[i + 2] += p->start[i + 1];
+    for (int64_t f = 0; f < n_faces; f++) p->faces[p->start[p->source->face_chart[f] + 1]++] = (int32_t)f;
+    return ESPALIER_OK;
+}
+
+/* Corners in the chart's frame, world units. */
+static void framed(const esi_pack_charts *p, const esi_pack_chart *chart, int32_t face, double corner[3][2])
+{
+    const float *uv = p->source->corner_uv + 6 * (int64_t)face;
+
+    for (int k = 0; k < 3; k++) {
+        const double u = (double)uv[2 * k], v = (double)uv[2 * k + 1];
+
+        corner[k][0] = chart->cosine * u + chart->sine * v;
+        corner[k][1] = chart->cosine * v - chart->sine * u;
+    }
+}
+
+/* Inscribed circle of a triangle; radius 0 without area. */
+static double incircle(const double c[3][2], const double scale[2], double middle[2])
+{
+    double side[3], sum = 0.0;
+
+    middle[0] = middle[1] = 0.0;
+    for (int k = 0; k < 3; k++) {
+        const double *a = c[(k + 1) % 3], *b = c[(k + 2) % 3];
+        const double x = (b[0] - a[0]) * scale[0], y = (b[1] - a[1]) * scale[1];
+
+        side[k] = sqrt(x * x + y * y);
+        sum += side[k];
+    }
+    if (!(sum > 0.0)) return 0.0;
+    for (int k = 0; k < 3; k++) {
+        middle[0] += c[k][0] * (side[k] / sum);
+        middle[1] += c[k][1] * (side[k] / sum);
+    }
+    return esi_fabs(turn(c[0], c[1], c[2])) * scale[0] * scale[1] / sum;
+}
+
+static void measure_chart(const esi_pack_charts *p, esi_pack_chart *chart, int32_t begin, int32_t end)
+{
+    const double unit[2] = {1.0, 1.0};
+    double high[2] = {0};
+
+    for (int32_t i = begin; i < end; i++) {
+        double corner[3][2], middle[2], radius;
+
+        framed(p, chart, p->faces[i], corner);
+        chart->area += esi_fabs(turn(corner[0], corner[1], corner[2])) / 2.0;
+        for (int k = 0; k < 6; k++) {
+            const double v = corner[k / 2][k % 2];
+
+            if ((i == begin && k < 2) || v < chart->low[k % 2]) chart->low[k % 2] = v;
+            if ((i == begin && k < 2) || v > high[k % 2]) high[k % 2] = v;
+        }
+        radius = incircle((const double (*)[2])corner, unit, middle);
+        if (!(radius > chart->radius)) continue;
+        chart->radius = radius;
+        memcpy(chart->middle, middle, sizeof middle);
+    }
+    for (int k = 0; k < 2; k++) {
+        chart->extent[k] = high[k] - chart->low[k];
+        chart->middle[k] -= chart->low[k];
+    }
+    chart->collapsed = !(chart->radius > 0.0);
+}
+
+typedef struct prepare_job {
+    esi_pack_charts *p;
+    espalier_context *ctx;
+    bool rotate;
+} prepare_job;
+
+/* Charts are handed out in groups; a group's work does not depend on the others. */
+#define GROUP 16
+
+static void prepare_group(void *arg, size_t task, int slot)
+{
+    const prepare_job *job = arg;
+    const esi_pack_charts *p = job->p;
+    const int32_t last = (int32_t)ESI_MIN((int64_t)(task + 1) * GROUP, p->n);
+
+    (void)slot;
+    for (int32_t i = (int32_t)task * GROUP; i < last; i++) {
+        esi_pack_chart *chart = &p->charts[i];
+        const int32_t begin = p->start[i], end = p->start[i + 1];
+
+        chart->cosine = 1.0;
+        if (job->rotate && end > begin) {
+            const int64_t n = 3 * (int64_t)(end - begin);
+            double(*points)[2] = esi_alloc(job->ctx, (size_t)(2 * n + 2), sizeof *points, "outline of a chart");
+
+            if (!points) return;
+            for (int32_t j = begin; j < end; j++) framed(p, chart, p->faces[j], points + 3 * (int64_t)(j - begin));
+            esi_pack_smallest_box(points, n, &chart->cosine, &chart->sine);
+            esi_free(job->ctx, points);
+        }
+        measure_chart(p, chart, begin, end);
+    }
+}
+
+espalier_status esi_pack_charts_prepare(espalier_context *ctx, esi_pack_charts *out, const esi_charts *source, const esi_mesh *mesh,
+                                        bool rotate)
+{
+    prepare_job job = {out, ctx, rotate};
+    espalier_status st;
+
+    memset(out, 0, sizeof *out);
+    out->source = source;
+    out->mesh = mesh;
+    out->n = source->n_charts;
+    if ((st = sort_faces(ctx, out)) != ESPALIER_OK) goto failed;
+    if ((st = esi_parallel(ctx, ((size_t)out->n + GROUP - 1) / GROUP, prepare_group, &job)) != ESPALIER_OK) goto failed;
+    for (int32_t i = 0; i < out->n; i++) out->area += out->charts[i].area;
+    return ESPALIER_OK;
+failed:
+    esi_pack_charts_free(ctx, out);
+    return st;
+}
+
+void esi_pack_charts_free(espalier_context *ctx, esi_pack_charts *p)
+{
+    esi_free(ctx, p->charts);
+    esi_free(ctx, p->start);
+    esi_free(ctx, p->faces);
+    memset(p, 0, sizeof *p);
+}
+
+/* ------------------------------------------------------------ at one scale */
+
+/* A chart without area: its first proper face becomes this triangle around the middle of one texel, everything else its middle. */
+static const double point_triangle[3][2] = {{0.32, 0.32}, {0.92, 0.32}, {0.32, 0.92}};
+
+static void collapsed_corners(const esi_pack_charts *p, int32_t chart, int32_t face, double corner[3][2])
+{
+    const int32_t *named = NULL;
+
+    for (int32_t i = p->start[chart]; i < p->start[chart + 1]; i++) {
+        const int32_t *f = p->mesh->faces + 3 * (int64_t)p->faces[i];
+
+        if (f[0] == f[1] || f[1] == f[2] || f[2] == f[0]) continue;
+        named = f;
+        break;
+    }
+    for (int k = 0; k < 3; k++) {
+        const int32_t v = p->mesh->faces[3 * (int64_t)face + k];
+        int corner_of = -1;
+
+        for (int j = 0; j < 3 && named; j++) {
+            if (named[j] == v) corner_of = j;
+        }
+        corner[k][0] = corner_of >= 0 ? point_triangle[corner_of][0] : 0.5;
+        corner[k][1] = corner_of >= 0 ? point_triangle[corner_of][1] : 0.5;
+    }
+}
+
+void esi_pack_corners(const esi_pack_charts *p, int32_t chart, int32_t face, double corner[3][2])
+{
+    const esi_pack_chart *c = &p->charts[chart];
+
+    if (c->collapsed) {
+        collapsed_corners(p, chart, face, corner);
+        return;
+    }
+    framed(p, c, face, corner);
+    for (int k = 0; k < 6; k++) corner[k / 2][k % 2] = (corner[k / 2][k % 2] - c->low[k % 2]) * c->scale[k % 2] + c->offset[k % 2];
+}
+
+/* Is a circle of LEAST_RADIUS around a texel centre inside the triangle? */
+static bool holds_centre(const double c[3][2])
+{
+    const double sign = turn(c[0], c[1], c[2]) < 0.0 ? -1.0 : 1.0;
+    const double y_low = ESI_MIN(ESI_MIN(c[0][1], c[1][1]), c[2][1]), y_high = ESI_MAX(ESI_MAX(c[0][1], c[1][1]), c[2][1]);
+
+    for (double y = esi_ceil(y_low - 0.5) + 0.5; y <= y_high; y += 1.0) {
+        double low = -1e300, high = 1e300;     /* of x on this line, at least the radius from each side */
+
+        for (int k = 0; k < 3; k++) {
+            const double *a = c[k], *b = c[(k + 1) % 3];
+            const double dx = (b[0] - a[0]) * sign, dy = (b[1] - a[1]) * sign;
+            /* dx (y - ay) - dy (x - ax) >= radius * length */
+            const double rest = dx * (y - a[1]) + dy * a[0] - LEAST_RADIUS * sqrt(dx * dx + dy * dy);
+
+            if (dy > 0.0) high = ESI_MIN(high, rest / dy);
+            else if (dy < 0.0) low = ESI_MAX(low, rest / dy);
+            else if (rest < 0.0) high = -1e300;
+        }
+        if (low <= high && esi_ceil(low - 0.5) + 0.5 <= high) return true;
+    }
+    return false;
+}
+
+static bool chart_holds_centre(const esi_pack_charts *p, int32_t chart)
+{
+    for (int32_t i = p->start[chart]; i < p->start[chart + 1]; i++) {
+        double corner[3][2];
+
+        esi_pack_corners(p, chart, p->faces[i], corner);
+        if (holds_centre((const double (*)[2])corner)) return true;
+    }
+    return false;
+}
+
+/* Stretches the chart, across its thin direction first, until its roundest face holds a circle of twice the least radius. */
+static void widen(const esi_pack_charts *p, int32_t chart)
+{
+    esi_pack_chart *c = &p->charts[chart];
+    double best = 0.0, corner[3][2], middle[2] = {0}, round[3][2] = {{0}}, size[2] = {0};
+
+    for (int32_t i = p->start[chart]; i < p->start[chart + 1]; i++) {
+        double radius;
+
+        framed(p, c, p->faces[i], corner);
+        radius = incircle((const double (*)[2])corner, c->scale, middle);
+        if (!(radius > best)) continue;
+        best = radius;
+        memcpy(round, corner, sizeof round);
+    }
+    for (int k = 0; k < 2; k++) {
+        const double low = ESI_MIN(ESI_MIN(round[0][k], round[1][k]), round[2][k]);
+
+        size[k] = ESI_MAX(ESI_MAX(round[0][k], round[1][k]), round[2][k]) - low;
+    }
+    for (int i = 0; i < 200 && best < 2.0 * LEAST_RADIUS; i++) {
+        const int thin = size[0] * c->scale[0] < size[1] * c->scale[1] ? 0 : 1;
+
+        c->scale[thin] *= 1.25;
+        best = incircle((const double (*)[2])round, c->scale, middle);
+    }
+    for (int k = 0; k < 2; k++) c->middle[k] = middle[k] - c->low[k];
+    c->enlarged = true;
+}
+
+/* Moves the chart so that its roundest face has a texel centre in the middle. */
+static void move_to_centre(esi_pack_chart *c)
+{
+    for (int k = 0; k < 2; k++) {
+        const double from_left = c->middle[k] * c->scale[k] + ESI_PACK_SLACK;
+
+        c->offset[k] = esi_ceil(from_left - 0.5) + 0.5 - c->middle[k] * c->scale[k];
+    }
+}
+
+static void set_box(esi_pack_chart *c)
+{
+    c->width = (int32_t)ESI_MIN(esi_floor(c->extent[0] * c->scale[0] + c->offset[0] + ESI_PACK_SLACK) + 1.0, 1e9);
+    c->height = (int32_t)ESI_MIN(esi_floor(c->extent[1] * c->scale[1] + c->offset[1] + ESI_PACK_SLACK) + 1.0, 1e9);
+}
+
+static void fit_chart(const esi_pack_charts *p, int32_t chart, double scale)
+{
+    esi_pack_chart *c = &p->charts[chart];
+
+    c->scale[0] = c->scale[1] = scale;
+    c->offset[0] = c->offset[1] = ESI_PACK_SLACK;
+    c->enlarged = c->collapsed;
+    if (c->collapsed) {
+        c->width = c->height = 1;
+        return;
+    }
+    if (c->radius * scale < SURE_RADIUS && !chart_holds_centre(p, chart)) {
+        move_to_centre(c);
+        if (c->radius * scale < 2.0 * LEAST_RADIUS) {
+            const double middle[2] = {c->middle[0], c->middle[1]};
+
+            widen(p, chart);
+            move_to_centre(c);
+            memcpy(c->middle, middle, sizeof middle);
+        }
+    }
+    set_box(c);
+}
+
+typedef struct fit_job {
+    const esi_pack_charts *p;
+    double scale;
+} fit_job;
+
+static void fit_group(void *arg, size_t task, int slot)
+{
+    const fit_job *job = arg;
+    const int32_t last = (int32_t)ESI_MIN((int64_t)(task + 1) * GROUP, job->p->n);
+
+    (void)slot;
+    for (int32_t i = (int32_t)task * GROUP; i < last; i++) fit_chart(job->p, i, job->scale);
+}
+
+espalier_status esi_pack_charts_fit(espalier_context *ctx, esi_pack_charts *p, double texels_per_unit)
+{
+    fit_job job = {p, texels_per_unit};
+
+    return esi_parallel(ctx, ((size_t)p->n + GROUP - 1) / GROUP, fit_group, &job);
+}
+
+/* ------------------------------------------------------------ cells */
+
+static void set_bits(uint64_t *row, int32_t begin, int32_t last)
+{
+    const int32_t first_word = begin >> 6, last_word = last >> 6;
+    const uint64_t head = UINT64_MAX << (begin & 63), tail = UINT64_MAX >> (63 - (last & 63));
+
+    if (first_word == last_word) {
+        row[first_word] |= head & tail;
+        return;
+    }
+    row[first_word] |= head;
+    for (int32_t i = first_word + 1; i < last_word; i++) row[i] = UINT64_MAX;
+    row[last_word] |= tail;
+}
+
+/* Extent of the triangle between two heights; it reaches into that strip. */
+static void strip_extent(const double c[3][2], const double slope[3], double low, double high, double *left, double *right)
+{
+    *left = 1e300;
+    *right = -1e300;
+    for (int k = 0; k < 3; k++) {
+        const int next = k == 2 ? 0 : k + 1;
+        const double *a = c[k][1] <= c[next][1] ? c[k] : c[next], *b = a == c[k] ? c[next] : c[k];
+
+        if (b[1] < low || a[1] > high) continue;
+        const double bottom = a[1] >= low ? a[0] : a[0] + (low - a[1]) * slope[k];
+        const double top = b[1] <= high ? b[0] : a[0] + (high - a[1]) * slope[k];
+
+        *left = ESI_MIN(*left, ESI_MIN(bottom, top));
+        *right = ESI_MAX(*right, ESI_MAX(bottom, top));
+    }
+}
+
+/* c in cells, not negative. Roundings of the extents are far below the slack. */
+static void face_cells(const double c[3][2], double slack, esi_pack_mask *mask)
+{
+    int32_t low[2], high[2];
+    double slope[3];
+
+    for (int k = 0; k < 2; k++) {
+        low[k] = (int32_t)ESI_MAX(ESI_MIN(ESI_MIN(c[0][k], c[1][k]), c[2][k]) - slack, 0.0);
+        high[k] = (int32_t)(ESI_MAX(ESI_MAX(c[0][k], c[1][k]), c[2][k]) + slack);
+    }
+    high[0] = ESI_MIN(high[0], mask->width - 1);
+    high[1] = ESI_MIN(high[1], mask->height - 1);
+    if (low[0] == high[0] || low[1] == high[1]) {
+        for (int32_t y = low[1]; y <= high[1]; y++) set_bits(mask->words + (int64_t)y * mask->stride, low[0], high[0]);
+        return;
+    }
+    for (int k = 0; k < 3; k++) {
+        const double *a = c[k], *b = c[(k + 1) % 3];
+
+        slope[k] = a[1] != b[1] ? (b[0] - a[0]) / (b[1] - a[1]) : 0.0;
+    }
+    for (int32_t y = low[1]; y <= high[1]; y++) {
+        double left, right;
+
+        strip_extent(c, slope, y - slack, y + 1 + slack, &left, &right);
+        if (left > right) continue;
+        set_bits(mask->words + (int64_t)y * mask->stride, ESI_MAX((int32_t)ESI_MAX(left - slack, 0.0), low[0]),
+                 ESI_MIN((int32_t)(right + slack), high[0]));
+    }
+}
+
+void esi_pack_chart_cells(const esi_pack_charts *p, int32_t chart, esi_pack_mask *mask, int32_t cell)
+{
+    const double slack = ESI_PACK_SLACK / cell;
+
+    for (int32_t i = p->start[chart]; i < p->start[chart + 1]; i++) {
+        double corner[3][2];
+
+        esi_pack_corners(p, chart, p->faces[i], corner);
+        for (int k = 0; k < 6; k++) corner[k / 2][k % 2] /= cell;
+        face_cells((const double (*)[2])corner, slack, mask);
+    }
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pack_chart.h: charts as the packer sees them: turned to their smallest box, scaled, moved and where needed widened so that a texel centre
+ * lies inside, and the cells they touch.
+ */
+#ifndef ESI_MESH_PACK_CHART_H
+#define ESI_MESH_PACK_CHART_H
+
+#include "mesh/charts.h"
+#include "mesh/pack_grid.h"
+
+/* Coordinates may move by so much (texels) when they are rounded, and coverage still holds. */
+#define ESI_PACK_SLACK (1.0 / 256.0)
+
+typedef struct esi_pack_chart {
+    double cosine, sine;           /* frame of the smallest box: x = cosine u + sine v, y = cosine v - sine u */
+    double low[2], extent[2];      /* box in that frame, world units */
+    double middle[2], radius;      /* largest circle inside one of the faces, centre from `low` */
+    double area;
+    bool collapsed;                /* no area: becomes one small triangle, whatever the scale */
+    /* at one scale: texel = (position - low) * scale + offset; box in texels */
+    double scale[2], offset[2];
+    int32_t width, height;
+    bool enlarged;
+} esi_pack_chart;
+
+typedef struct esi_pack_charts {
+    const esi_charts *source;
+    const esi_mesh *mesh;
+    esi_pack_chart *charts;        /* [n] */
+    int32_t n;
+    int32_t *start, *faces;        /* faces of a chart: faces[start[i] .. start[i + 1]), ascending */
+    double area;
+} esi_pack_charts;
+
+espalier_status esi_pack_charts_prepare(espalier_context *ctx, esi_pack_charts *out, const esi_charts *source, const esi_mesh *mesh,
+                                        bool rotate);
+void esi_pack_charts_free(espalier_context *ctx, esi_pack_charts *charts);
+
+/* Place all charts in boxes of their own at so many texels per unit. */
+espalier_status esi_pack_charts_fit(espalier_context *ctx, esi_pack_charts *charts, double texels_per_unit);
+
+/* Corners of a face in the texels of its chart's box. */
+void esi_pack_corners(const esi_pack_charts *charts, int32_t chart, int32_t face, double corner[3][2]);
+
+/* Cells of `cell` x `cell` texels that the chart touches; the mask has its width and height in cells, and its words are zero. */
+void esi_pack_chart_cells(const esi_pack_charts *charts, int32_t chart, esi_pack_mask *mask, int32_t cell);
+
+/* Direction of a side of the smallest turned box around points [n][2], n >= 1. They are reordered; behind them is room for n + 2 more. */
+void esi_pack_smallest_box(double (*points)[2], int64_t n, double *cosine, double *sine);
+
+#endif

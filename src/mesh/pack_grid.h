@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pack_grid.h: a square of cells, free or taken, and where in it a shape fits. Shapes are any sets of cells, holes and hollows included.
+ *
+ * 64 places are tested at once: bit i of a word stands for the place i cells further right. For every power of two the grid keeps, for each
+ * cell, whether anything is taken in the run of so many cells to its right, and in the square of that side. A run of any length is the union
+ * of two such runs, so one row of a shape costs two look-ups for 64 places however long it is. The largest square inside the shape is asked
+ * first, and where whole words of places have no room for a square of its size, a summary of one bit per word says so.
+ */
+#ifndef ESI_MESH_PACK_GRID_H
+#define ESI_MESH_PACK_GRID_H
+
+#include "mesh/pack_mask.h"
+
+typedef struct esi_pack_grid {
+    int32_t size, stride, summary_stride;
+    int32_t levels, all_levels;    /* kept up to date; with memory */
+    uint64_t *memory;
+    uint64_t *runs, *squares;      /* [levels][size][stride]; level 0 of both is the grid itself */
+    uint64_t *summary;             /* [levels][size][summary_stride] bit i: word i of that row of squares has a free place */
+} esi_pack_grid;
+
+/* All free. Shapes may have runs of up to `longest` cells. */
+espalier_status esi_pack_grid_new(espalier_context *ctx, esi_pack_grid *out, int32_t size, int32_t longest);
+void esi_pack_grid_clear(esi_pack_grid *grid);
+void esi_pack_grid_free(espalier_context *ctx, esi_pack_grid *grid);
+
+/* A run of cells of one row of a shape, as two runs of 2^level that start at the columns. */
+typedef struct esi_pack_run { int32_t row, level, first, second; } esi_pack_run;
+
+typedef struct esi_pack_shape {
+    int32_t width, height;
+    int32_t square_level, square_x, square_y;
+    esi_pack_run *runs;            /* the telling ones first */
+    int64_t n_runs, cap_runs;
+    uint64_t *scratch;
+    int64_t cap_scratch;
+} esi_pack_shape;
+/* Runs of a mask; the shape's memory is used again. */
+espalier_status esi_pack_shape_set(espalier_context *ctx, esi_pack_shape *shape, const esi_pack_mask *mask);
+void esi_pack_shape_free(espalier_context *ctx, esi_pack_shape *shape);
+
+/* First place in rows [y_begin, y_end] (row by row, left to right) where the shape covers free cells only. *work grows by the number of
+ * look-ups. */
+bool esi_pack_grid_find(const esi_pack_grid *grid, const esi_pack_shape *shape, int32_t y_begin, int32_t y_end, int32_t *x, int32_t *y,
+                        uint64_t *work);
+
+/* Take the cells of a mask at (x, y), which may stick out on all sides. Levels above `levels` are no longer kept. */
+void esi_pack_grid_take(esi_pack_grid *grid, const esi_pack_mask *mask, int32_t x, int32_t y, int32_t levels);
+
+/* 64 bits of a row from column x on. */
+static inline uint64_t esi_pack_bits(const uint64_t *row, int32_t x)
+{
+    const uint64_t *w = row + (x >> 6);
+    const int s = x & 63;
+
+    return (w[0] >> s) | ((w[1] << 1) << (63 - s));
+}
+
+#endif
