@@ -9,7 +9,7 @@
 #include "mesh/bvh.h"
 
 #define BVH_WIDTH 4
-#define BVH_LEAF 4                 /* triangles per leaf at most */
+#define BVH_LEAF 2                 /* triangles per leaf at most */
 #define BVH_DEPTH 80               /* nodes on a path at most: the builder halves blindly before that */
 #define BVH_STACK (BVH_DEPTH * (BVH_WIDTH - 1) + BVH_WIDTH)
 

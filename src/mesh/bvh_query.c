@@ -6,7 +6,12 @@
  */
 #include "mesh/bvh_internal.h"
 
+#include <float.h>
 #include <math.h>
+
+#if defined(__SSE2__)
+#  include <emmintrin.h>
+#endif
 
 typedef struct nearest {
     float distance2;
@@ -31,66 +36,48 @@ static probe make_probe(const esi_bvh *bvh, const float p[3])
     return q;
 }
 
-/* Boxes at this squared distance or nearer may hold an answer of `distance2`. */
+/* Boxes at this squared distance or nearer may hold an answer of `distance2`. Finite: infinitely far are boxes that are not there. */
 static inline float box_limit(const probe *q, float distance2)
 {
-    return (distance2 + q->slack) * 1.000002f;
+    const float limit = (distance2 + q->slack) * 1.000002f;
+
+    return limit < FLT_MAX ? limit : FLT_MAX;
 }
 
 /* ----------------------------------------------------------------- triangles */
 
-static inline double distance2_at(const double a[3], const double b[3], const double c[3], const double w[3])
+/* a, b, c relative to the point; w: barycentric weights of the nearest point. Returns the squared distance. With u = ab . ap and v = ac . ap
+ * for the first corner (Ericson's d1, d2), those of the others (d3 .. d6) follow from the sides' products. */
+static inline double nearest_on_triangle(const double a[3], const double ab[3], const double ac[3], double w[3])
 {
-    double d[3];
-
-    for (int k = 0; k < 3; k++) d[k] = a[k] * w[0] + b[k] * w[1] + c[k] * w[2];
-    return bvh_dot(d, d);
-}
-
-/* a, b, c relative to the point; w: barycentric weights of the nearest point. Returns the squared distance. */
-static inline double nearest_on_triangle(const double a[3], const double b[3], const double c[3], double w[3])
-{
-    double ab[3], ac[3];
-
-    bvh_sub(ab, b, a);
-    bvh_sub(ac, c, a);
+    const double bb = bvh_dot(ab, ab), bc = bvh_dot(ab, ac), cc = bvh_dot(ac, ac);
     const double d1 = -bvh_dot(ab, a), d2 = -bvh_dot(ac, a);
-    w[0] = 1.0, w[1] = 0.0, w[2] = 0.0;
-    if (d1 <= 0.0 && d2 <= 0.0) return bvh_dot(a, a);
-    const double d3 = -bvh_dot(ab, b), d4 = -bvh_dot(ac, b);
-    if (d3 >= 0.0 && d4 <= d3) {
-        w[0] = 0.0, w[1] = 1.0;
-        return bvh_dot(b, b);
+    const double d3 = d1 - bb, d4 = d2 - bc, d5 = d1 - bc, d6 = d2 - cc;
+    const double va = d3 * d6 - d5 * d4, vb = d5 * d2 - d1 * d6, vc = d1 * d4 - d3 * d2;
+    double b = 0.0, c = 0.0, d[3];
+
+    if (d1 <= 0.0 && d2 <= 0.0) {                      /* corner a */
+    } else if (d3 >= 0.0 && d4 <= d3) {
+        b = 1.0;
+    } else if (vc <= 0.0 && d1 >= 0.0 && d3 <= 0.0) {  /* side ab */
+        b = d1 / bb;
+    } else if (d6 >= 0.0 && d5 <= d6) {
+        c = 1.0;
+    } else if (vb <= 0.0 && d2 >= 0.0 && d6 <= 0.0) {
+        c = d2 / cc;
+    } else if (va <= 0.0 && d4 >= d3 && d5 >= d6) {
+        c = (d4 - d3) / ((d4 - d3) + (d5 - d6));
+        b = 1.0 - c;
+    } else {
+        const double scale = 1.0 / (va + vb + vc);
+        b = vb * scale;
+        c = vc * scale;
     }
-    const double vc = d1 * d4 - d3 * d2;
-    if (vc <= 0.0 && d1 >= 0.0 && d3 <= 0.0) {
-        w[1] = d1 / (d1 - d3);
-        w[0] = 1.0 - w[1];
-        return distance2_at(a, b, c, w);
-    }
-    const double d5 = -bvh_dot(ab, c), d6 = -bvh_dot(ac, c);
-    if (d6 >= 0.0 && d5 <= d6) {
-        w[0] = 0.0, w[2] = 1.0;
-        return bvh_dot(c, c);
-    }
-    const double vb = d5 * d2 - d1 * d6;
-    if (vb <= 0.0 && d2 >= 0.0 && d6 <= 0.0) {
-        w[2] = d2 / (d2 - d6);
-        w[0] = 1.0 - w[2];
-        return distance2_at(a, b, c, w);
-    }
-    const double va = d3 * d6 - d5 * d4;
-    if (va <= 0.0 && d4 - d3 >= 0.0 && d5 - d6 >= 0.0) {
-        w[2] = (d4 - d3) / ((d4 - d3) + (d5 - d6));
-        w[1] = 1.0 - w[2];
-        w[0] = 0.0;
-        return distance2_at(a, b, c, w);
-    }
-    const double scale = 1.0 / (va + vb + vc);
-    w[1] = vb * scale;
-    w[2] = vc * scale;
-    w[0] = 1.0 - w[1] - w[2];
-    return distance2_at(a, b, c, w);
+    w[0] = 1.0 - b - c;
+    w[1] = b;
+    w[2] = c;
+    for (int k = 0; k < 3; k++) d[k] = a[k] + b * ab[k] + c * ac[k];
+    return bvh_dot(d, d);
 }
 
 static inline double nearest_on_segment(const double a[3], const double b[3], double *t)
@@ -126,13 +113,17 @@ static double nearest_on_line(const double a[3], const double b[3], const double
 
 static inline double nearest_on_face(const bvh_triangle *t, const probe *q, double w[3])
 {
-    double corner[3][3];
+    double a[3], b[3], c[3];
 
-    for (int i = 0; i < 3; i++) {
-        for (int k = 0; k < 3; k++) corner[i][k] = (double)t->corner[i][k] - q->exact[k];
+    for (int k = 0; k < 3; k++) {
+        a[k] = (double)t->corner[0][k] - q->exact[k];
+        b[k] = (double)t->corner[1][k] - q->exact[k];
+        c[k] = (double)t->corner[2][k] - q->exact[k];
     }
-    if (t->face < 0) return nearest_on_line(corner[0], corner[1], corner[2], w);
-    return nearest_on_triangle(corner[0], corner[1], corner[2], w);
+    if (t->face < 0) return nearest_on_line(a, b, c, w);
+    bvh_sub(b, b, a);
+    bvh_sub(c, c, a);
+    return nearest_on_triangle(a, b, c, w);
 }
 
 /* True when the triangle took over; equal distances go to the lowest face. */
@@ -166,17 +157,33 @@ static inline void box_distances(const bvh_node *n, const float p[3], float d2[B
     }
 }
 
+static const uint8_t lowest_lane[1 << BVH_WIDTH] = {0, 0, 1, 0, 2, 0, 1, 0, 3, 0, 1, 0, 2, 0, 1, 0};
+
+/* Bit per child within the limit. Boxes of missing children are infinitely far. */
+static inline unsigned lanes_within(const float d2[BVH_WIDTH], float limit)
+{
+#if defined(__SSE2__)
+    return (unsigned)_mm_movemask_ps(_mm_cmple_ps(_mm_loadu_ps(d2), _mm_set1_ps(limit)));
+#else
+    unsigned met = 0;
+
+    for (int lane = 0; lane < BVH_WIDTH; lane++) met |= (unsigned)(d2[lane] <= limit) << lane;
+    return met;
+#endif
+}
+
 /* Children within the limit onto the stack, the nearest on top. */
 static inline int push_children(entry *stack, int top, const bvh_node *n, const float p[3], float limit)
 {
     float d2[BVH_WIDTH];
     const int bottom = top;
+    unsigned met;
 
     box_distances(n, p, d2);
-    for (int lane = 0; lane < BVH_WIDTH; lane++) {
+    for (met = lanes_within(d2, limit); met; met &= met - 1) {
+        const int lane = lowest_lane[met];
         int at;
 
-        if (!(d2[lane] <= limit) || n->count[lane] < 0) continue;
         for (at = top++; at > bottom && stack[at - 1].distance2 < d2[lane]; at--) stack[at] = stack[at - 1];
         stack[at] = (entry){d2[lane], n->child[lane], n->count[lane]};
     }

@@ -180,6 +180,8 @@ void golden_compare(golden_case *c, const char *name, const void *ours, esi_file
             golden_add_result(c, name, relative_l2(&m), m.max_abs, GOLDEN_SKIP, NULL);
             return;
         }
+        /* The kind has put the rows into the stored order (match_set.c); how near they have to be is for another keyword to say. */
+        if (strcmp(keyword, "as_set") == 0 && esi_json_size(tolerance) > 1) continue;
         good = keyword_holds(&m, keyword, value, why, sizeof why);
     }
     golden_add_result(c, name, relative_l2(&m), m.max_abs, good ? GOLDEN_PASS : GOLDEN_FAIL, good ? NULL : why);

@@ -11,6 +11,7 @@
 #define GOLDEN_KINDS(X) \
     X("c2s_block", golden_kind_c2s_block) \
     X("cascade", golden_kind_cascade) \
+    X("closest_point", golden_kind_closest_point) \
     X("convnext_block", golden_kind_convnext_block) \
     X("dinov3", golden_kind_dinov3) \
     X("dual_grid_repair", golden_kind_dual_grid_repair) \
@@ -23,6 +24,7 @@
     X("pipeline_e2e", golden_kind_pipeline_e2e) \
     X("preprocess", golden_kind_preprocess) \
     X("qem_cost", golden_kind_qem_cost) \
+    X("remesh_dc", golden_kind_remesh_dc) \
     X("rng", golden_kind_rng) \
     X("rng_raw", golden_kind_rng_raw) \
     X("sampler_slat_flow", golden_kind_sampler_slat_flow) \
