@@ -140,23 +140,26 @@ static espalier_status set_scale(packer *p, double scale, int32_t cell)
 static espalier_status find_place(packer *p, const esi_pack_mask *mask, place *best, bool *fits, int depth)
 {
     const esi_pack_mask *m = mask;
+    esi_pack_square square;
     int64_t best_height = INT64_MAX;           /* of the middle, in half cells */
     espalier_status st;
 
     *fits = false;
     *best = (place){0};
+    if ((st = esi_pack_shape_square(p->ctx, &p->shape, mask, &square)) != ESPALIER_OK) return st;
+    if (square.level < 0) {                    /* a chart without faces */
+        *fits = true;
+        return ESPALIER_OK;
+    }
     for (int t = 0; t < p->turns; t++) {
         int32_t x, y, limit = p->grid.size;
 
         if (t > 0) {
             if ((st = esi_pack_mask_turn(p->ctx, &p->turned[t], m)) != ESPALIER_OK) return st;
+            square = esi_pack_square_turn(square, m);
             m = &p->turned[t];
         }
-        if ((st = esi_pack_shape_set(p->ctx, &p->shape, m)) != ESPALIER_OK) return st;
-        if (p->shape.n_runs == 0) {            /* a chart without faces */
-            *fits = true;
-            return ESPALIER_OK;
-        }
+        if ((st = esi_pack_shape_set(p->ctx, &p->shape, m, square)) != ESPALIER_OK) return st;
         p->work += (uint64_t)p->shape.n_runs + 200;
         if (*fits) limit = (int32_t)((best_height - depth * m->height - 1) / 2);
         if (p->charts.n <= MANY_CHARTS) p->from_row[t] = 0;

@@ -186,43 +186,32 @@ static int32_t spread(int32_t i, int bits)
     return r;
 }
 
-/* Largest square with a side of a power of two inside the mask, by squares of half the side. */
-static espalier_status find_square(espalier_context *ctx, esi_pack_shape *s, const esi_pack_mask *m)
+/* Squares from squares of half the side: a bit stays where all four are. */
+espalier_status esi_pack_shape_square(espalier_context *ctx, esi_pack_shape *s, const esi_pack_mask *mask, esi_pack_square *square)
 {
-    const int32_t stride = (m->width + 63) / 64 + 1;
-    const int64_t needed = (int64_t)stride * m->height;
+    espalier_status st = esi_pack_mask_set(ctx, &s->scratch, mask->width, mask->height);
+    const esi_pack_mask *m = &s->scratch;
 
-    if (needed > s->cap_scratch) {
-        esi_free(ctx, s->scratch);
-        s->scratch = esi_alloc(ctx, (size_t)(2 * needed), sizeof *s->scratch, "shape of a chart");
-        s->cap_scratch = s->scratch ? 2 * needed : 0;
-        if (!s->scratch) return ESPALIER_ERR_RESOURCE;
-    }
+    if (st != ESPALIER_OK) return st;
     for (int32_t y = 0; y < m->height; y++) {
-        memcpy(s->scratch + (int64_t)y * stride, m->words + (int64_t)y * m->stride, (size_t)(stride - 1) * sizeof *s->scratch);
-        s->scratch[(int64_t)y * stride + stride - 1] = 0;
+        memcpy(m->words + (int64_t)y * m->stride, mask->words + (int64_t)y * mask->stride, (size_t)m->stride * sizeof *m->words);
     }
-    s->square_level = -1;
+    *square = (esi_pack_square){-1, 0, 0};
     for (int k = 0; (1 << k) <= ESI_MIN(m->width, m->height); k++) {
         const int32_t half = (1 << k) / 2;
         bool found = false;
 
-        for (int32_t y = 0; y < m->height; y++) {
-            uint64_t *a = s->scratch + (int64_t)y * stride;
-            const uint64_t *b = a + (int64_t)half * stride;
+        for (int32_t y = 0; y + (1 << k) <= m->height; y++) {
+            uint64_t *row = m->words + (int64_t)y * m->stride;
+            const uint64_t *below = row + (int64_t)half * m->stride;
 
-            for (int32_t i = 0; i < stride; i++) {
-                if (k > 0 && y + half < m->height) {
-                    a[i] &= esi_pack_shifted_word(a, i, half, stride) & b[i] & esi_pack_shifted_word(b, i, half, stride);
-                } else if (k > 0) {
-                    a[i] = 0;
+            for (int32_t i = 0; i < m->stride; i++) {
+                if (k > 0) {
+                    row[i] &= esi_pack_shifted_word(row, i, half, m->stride) & below[i] & esi_pack_shifted_word(below, i, half, m->stride);
                 }
-                if (a[i] && !found) {
-                    found = true;
-                    s->square_level = k;
-                    s->square_x = 64 * i + lowest_bit(a[i]);
-                    s->square_y = y;
-                }
+                if (row[i] == 0 || found) continue;
+                found = true;
+                *square = (esi_pack_square){k, 64 * i + lowest_bit(row[i]), y};
             }
         }
         if (!found) break;
@@ -230,26 +219,32 @@ static espalier_status find_square(espalier_context *ctx, esi_pack_shape *s, con
     return ESPALIER_OK;
 }
 
-espalier_status esi_pack_shape_set(espalier_context *ctx, esi_pack_shape *s, const esi_pack_mask *m)
+esi_pack_square esi_pack_square_turn(esi_pack_square s, const esi_pack_mask *before)
+{
+    return s.level < 0 ? s : (esi_pack_square){s.level, before->height - s.y - (1 << s.level), s.x};
+}
+
+espalier_status esi_pack_shape_set(espalier_context *ctx, esi_pack_shape *s, const esi_pack_mask *m, esi_pack_square square)
 {
     const int bits = m->height > 1 ? floor_log2((uint32_t)m->height - 1) + 1 : 0;
     espalier_status st;
 
     s->width = m->width;
     s->height = m->height;
+    s->square = square;
     s->n_runs = 0;
     for (int32_t i = 0; i < 1 << bits; i++) {
         const int32_t row = spread(i, bits);
 
         if (row < m->height && (st = add_row(ctx, s, m, row)) != ESPALIER_OK) return st;
     }
-    return find_square(ctx, s, m);
+    return ESPALIER_OK;
 }
 
 void esi_pack_shape_free(espalier_context *ctx, esi_pack_shape *s)
 {
     esi_free(ctx, s->runs);
-    esi_free(ctx, s->scratch);
+    esi_pack_mask_free(ctx, &s->scratch);
     memset(s, 0, sizeof *s);
 }
 
@@ -273,8 +268,8 @@ static uint64_t test_runs(const esi_pack_grid *g, const esi_pack_shape *s, int32
 /* Word i of the square's row stands for places 64 i - square_x and on. Columns before 0 and after `last` are taken. */
 static bool find_in_word(const esi_pack_grid *g, const esi_pack_shape *s, int32_t i, int32_t y, int32_t last, int32_t *x, uint64_t *work)
 {
-    const int32_t begin = 64 * i - s->square_x;
-    uint64_t taken = g->squares[((int64_t)s->square_level * g->size + y + s->square_y) * g->stride + i];
+    const int32_t begin = 64 * i - s->square.x;
+    uint64_t taken = g->squares[((int64_t)s->square.level * g->size + y + s->square.y) * g->stride + i];
 
     if (begin < 0) taken |= UINT64_MAX >> (64 + begin);
     if (last - begin < 63) taken |= UINT64_MAX << (last - begin + 1);
@@ -288,12 +283,12 @@ static bool find_in_word(const esi_pack_grid *g, const esi_pack_shape *s, int32_
 bool esi_pack_grid_find(const esi_pack_grid *g, const esi_pack_shape *s, int32_t y_begin, int32_t y_end, int32_t *x, int32_t *y,
                         uint64_t *work)
 {
-    const int32_t last = g->size - s->width, first_word = s->square_x >> 6, last_word = (last + s->square_x) >> 6;
+    const int32_t last = g->size - s->width, first_word = s->square.x >> 6, last_word = (last + s->square.x) >> 6;
 
     if (last < 0) return false;
     y_end = ESI_MIN(y_end, g->size - s->height);
     for (int32_t j = ESI_MAX(y_begin, 0); j <= y_end; j++) {
-        const uint64_t *summary = g->summary + ((int64_t)s->square_level * g->size + j + s->square_y) * g->summary_stride;
+        const uint64_t *summary = g->summary + ((int64_t)s->square.level * g->size + j + s->square.y) * g->summary_stride;
 
         for (int32_t k = first_word >> 6; k <= last_word >> 6; k++) {
             uint64_t open = summary[k];

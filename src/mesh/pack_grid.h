@@ -28,16 +28,21 @@ void esi_pack_grid_free(espalier_context *ctx, esi_pack_grid *grid);
 /* A run of cells of one row of a shape, as two runs of 2^level that start at the columns. */
 typedef struct esi_pack_run { int32_t row, level, first, second; } esi_pack_run;
 
+/* A square of 2^level cells a side, all of them in the shape. level -1: there are no cells. */
+typedef struct esi_pack_square { int32_t level, x, y; } esi_pack_square;
+
 typedef struct esi_pack_shape {
     int32_t width, height;
-    int32_t square_level, square_x, square_y;
+    esi_pack_square square;
     esi_pack_run *runs;            /* the telling ones first */
     int64_t n_runs, cap_runs;
-    uint64_t *scratch;
-    int64_t cap_scratch;
+    esi_pack_mask scratch;
 } esi_pack_shape;
+/* The largest such square of a mask, and where it is after a quarter turn. */
+espalier_status esi_pack_shape_square(espalier_context *ctx, esi_pack_shape *shape, const esi_pack_mask *mask, esi_pack_square *square);
+esi_pack_square esi_pack_square_turn(esi_pack_square square, const esi_pack_mask *before);
 /* Runs of a mask; the shape's memory is used again. */
-espalier_status esi_pack_shape_set(espalier_context *ctx, esi_pack_shape *shape, const esi_pack_mask *mask);
+espalier_status esi_pack_shape_set(espalier_context *ctx, esi_pack_shape *shape, const esi_pack_mask *mask, esi_pack_square square);
 void esi_pack_shape_free(espalier_context *ctx, esi_pack_shape *shape);
 
 /* First place in rows [y_begin, y_end] (row by row, left to right) where the shape covers free cells only. *work grows by the number of
