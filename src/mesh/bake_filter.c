@@ -53,24 +53,24 @@ static int value_at(const esi_bake_job *job, int32_t x, int32_t y, int32_t chann
     return job->material[3 * ((int64_t)y * job->size + x) + channel];
 }
 
-/* Most of the texels around, at least five of which there must be, are far from this one. */
+/* At most a quarter of the texels around, at least five of which there must be, are like this one. */
 static bool suspect(const filter_job *j, int32_t x, int32_t y, int32_t chart, int32_t channel)
 {
     const int32_t r = j->reach, d = (r * 181 + 128) / 256;         /* r / sqrt 2 */
     const int32_t around[8][2] = {{r, 0}, {d, d}, {0, r}, {-d, d}, {-r, 0}, {-d, -d}, {0, -r}, {d, -d}};
     const int value = value_at(j->bake, x, y, channel);
-    int there = 0, differ = 0;
+    int there = 0, alike = 0;
 
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 8 && alike < 3; i++) {
         const int32_t qx = x + around[i][0], qy = y + around[i][1];
         int difference;
 
         if (chart_at(j->bake, qx, qy) != chart) continue;
         difference = value - value_at(j->bake, qx, qy, channel);
         there++;
-        differ += difference > SPECK_STEP || difference < -SPECK_STEP;
+        alike += difference <= SPECK_STEP && difference >= -SPECK_STEP;
     }
-    return there >= 5 && 4 * differ >= 3 * there;
+    return there >= 5 && 4 * alike <= there;
 }
 
 static int median_around(const filter_job *j, int32_t x, int32_t y, int32_t chart, int32_t channel)

@@ -72,16 +72,22 @@ static bool interpolate(double out[3], const float *array, int64_t width, const 
     return esi_vec_normalize(out);
 }
 
+/* Without a winding the sign of each vertex' normal is chance: all are turned to the texel's side. */
 static bool original_normal(const esi_bake_job *job, const esi_bake_texel *t, const double normal[3], double out[3])
 {
-    const double bary[3] = {(double)t->hit.bary[0], (double)t->hit.bary[1], (double)t->hit.bary[2]};
+    const int32_t *corner = job->input->original->faces + 3 * (int64_t)t->hit.face;
+    const double side = esi_vec_dot(t->hit_normal, normal);
 
     if (!t->has_hit || t->opposing) return false;
-    if (!interpolate(out, job->original_normals, 3, job->input->original->faces + 3 * (int64_t)t->hit.face, bary)) return false;
-    if (!job->oriented && esi_vec_dot(out, normal) < 0.0) {
-        for (int i = 0; i < 3; i++) out[i] = -out[i];
+    out[0] = out[1] = out[2] = 0.0;
+    for (int k = 0; k < 3; k++) {
+        double n[3], weight = (double)t->hit.bary[k];
+
+        esi_vec_load(n, job->original_normals, corner[k]);
+        if (!job->oriented && esi_vec_dot(n, t->hit_normal) * side < 0.0) weight = -weight;
+        for (int i = 0; i < 3; i++) out[i] += weight * n[i];
     }
-    return true;
+    return esi_vec_normalize(out);
 }
 
 void esi_bake_normal_texel(const esi_bake_job *job, const esi_bake_texel *t, uint8_t out[3])

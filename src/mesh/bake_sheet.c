@@ -21,8 +21,8 @@
 #define SURFACE_CELLS 1.5
 
 /* Weight of a voxel by how much farther (in cells) it is off the plane than the best one: whole, then falling to nothing. */
-#define SAME_SHEET 0.25
-#define OTHER_SHEET 0.6
+#define SAME_SHEET 0.2
+#define OTHER_SHEET 0.4
 
 /* ---------------------------------------------------------------------- places */
 

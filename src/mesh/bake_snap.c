@@ -5,16 +5,15 @@
  * The reference takes the nearest point. Where two sheets run close to each other and the simplified surface strays from its own, the
  * nearest point can lie on the other sheet, which faces the texel. What tells them apart is the winding of the original, if it has one
  * that agrees with the mesh: faces whose normal opposes the texel's are refused. Raw dual-grid meshes have none (a fifth of their edges
- * conflict), and an open sheet has two sides that both belong to the surface. There, the side of a face counts that can be seen from a
- * point half a cell above the texel: the texel's own sheet lies below that point and shows it the side that the texel is on; the sheet
- * across the gap lies above and shows its underside. Since a dent deeper than half a cell looks the same, another sheet is taken only if it
- * is at most half again as far away.
+ * conflict), and an open sheet has two sides that both belong to the surface. There, the side of a face counts that the texel sees: its own
+ * sheet lies below it and shows it the side that it is on; the sheet across the gap lies above and shows its underside. Since a texel
+ * that has sunk into its own sheet sees just that, another sheet is taken only if it is at most twice as far away.
  */
 #include "mesh/bake_internal.h"
 
 #define FACING_CELLS 3.0           /* other places farther away than that are not looked for */
-#define LIFT_CELLS 0.5             /* how far above the texel the side of a face is looked at */
-#define SIDE_RATIO 1.5             /* an unoriented original: how much farther another sheet may be */
+#define SIDE_RATIO 2.0             /* an unoriented original: how much farther another sheet may be */
+#define OVER_RATIO 1.5             /* an oriented one: how much farther a sheet may be that the texel lies over */
 #define JUDGE_GRID 256             /* about that many texels per side vote about the winding */
 #define JUDGE_CELLS 2.0            /* only where the original is so close ... */
 #define JUDGE_COSINE 0.7           /* ... and so parallel */
@@ -43,25 +42,27 @@ static void nearest(const esi_bake_job *job, esi_bake_texel *t, const esi_bake_t
     if (t->has_hit) esi_bake_face_normal(t->hit_normal, job->input->original, t->hit.face);
 }
 
-/* ------------------------------------------------------ originals without sides */
+/* ------------------------------------------------------------- another sheet */
 
 typedef struct side_search {
+    const esi_bake_job *job;
     const esi_bake_texel *texel;
-    const esi_mesh *original;
-    double above[3];
+    double place[3];               /* of the texel */
     double best;                   /* squared */
     esi_bvh_hit hit;
     double normal[3];
     bool found;
 } side_search;
 
-/* Does a face through `point` turn to `above` the side that the texel is on? Faces without a normal do. */
-static bool side_agrees(const double above[3], const double texel_normal[3], const double point[3], const double normal[3])
+/* Does the texel lie over a face through `point`, on the side that belongs to it? Faces without a normal belong to every side. */
+static bool lies_over(const side_search *s, const double point[3], const double normal[3])
 {
+    const double facing = esi_vec_dot(s->texel->normal, normal);
     double up[3];
 
-    esi_vec_sub(up, above, point);
-    return esi_vec_dot(up, normal) * esi_vec_dot(texel_normal, normal) >= 0.0;
+    esi_vec_sub(up, s->place, point);
+    if (s->job->oriented) return facing >= 0.0 && esi_vec_dot(up, normal) >= 0.0;
+    return facing * esi_vec_dot(up, normal) >= 0.0;
 }
 
 /* Nearest point of a triangle (Ericson, Real-Time Collision Detection, 5.1.5), as barycentrics. */
@@ -103,22 +104,20 @@ static void closest_on_triangle(double bary[3], const double p[3], const double 
 static bool consider_face(void *arg, int32_t face)
 {
     side_search *s = arg;
-    double p[3], corner[3][3], bary[3], point[3] = {0}, normal[3], away[3], d2;
+    const esi_mesh *original = s->job->input->original;
+    double corner[3][3], bary[3], point[3] = {0}, normal[3], away[3], d2;
 
-    for (int k = 0; k < 3; k++) {
-        p[k] = (double)s->texel->position[k];
-        esi_vec_load(corner[k], s->original->vertices, s->original->faces[3 * (int64_t)face + k]);
-    }
+    for (int k = 0; k < 3; k++) esi_vec_load(corner[k], original->vertices, original->faces[3 * (int64_t)face + k]);
     esi_vec_face_cross(normal, corner[0], corner[1], corner[2]);
     if (!esi_vec_normalize(normal)) return true;
-    closest_on_triangle(bary, p, corner[0], corner[1], corner[2]);
+    closest_on_triangle(bary, s->place, corner[0], corner[1], corner[2]);
     for (int k = 0; k < 3; k++) {
         for (int i = 0; i < 3; i++) point[i] += bary[k] * corner[k][i];
     }
-    esi_vec_sub(away, point, p);
+    esi_vec_sub(away, point, s->place);
     d2 = esi_vec_dot(away, away);
     if (d2 > s->best || (d2 == s->best && s->found && face > s->hit.face)) return true;
-    if (!side_agrees(s->above, s->texel->normal, point, normal)) return true;
+    if (!lies_over(s, point, normal)) return true;
     s->found = true;
     s->best = d2;
     s->hit.face = face;
@@ -131,32 +130,53 @@ static bool consider_face(void *arg, int32_t face)
     return true;
 }
 
+static bool search_within(side_search *s, double reach)
+{
+    float low[3], high[3];
+
+    reach = ESI_MIN(reach, FACING_CELLS * s->job->cell);
+    s->best = reach * reach;
+    for (int k = 0; k < 3; k++) {
+        low[k] = (float)(s->place[k] - reach);
+        high[k] = (float)(s->place[k] + reach);
+    }
+    esi_bvh_overlap(s->job->input->original_bvh, low, high, consider_face, s);
+    return s->found;
+}
+
+static side_search start_search(const esi_bake_job *job, const esi_bake_texel *t)
+{
+    side_search s = {.job = job, .texel = t};
+
+    for (int k = 0; k < 3; k++) s.place[k] = (double)t->position[k];
+    return s;
+}
+
+static bool over_hit(const side_search *s, const esi_bvh_hit *hit, const double normal[3])
+{
+    const double point[3] = {(double)hit->point[0], (double)hit->point[1], (double)hit->point[2]};
+
+    return lies_over(s, point, normal);
+}
+
+/* An original without sides. Nothing else near: the texel has sunk into its own sheet. */
 static esi_bake_snap prefer_own_side(const esi_bake_job *job, esi_bake_texel *t)
 {
-    const double far = distance(t->position, t->hit.point), reach = ESI_MIN(SIDE_RATIO * far, FACING_CELLS * job->cell);
-    side_search s = {.texel = t, .original = job->input->original, .best = reach * reach};
-    float low[3], high[3];
-    double point[3];
+    side_search s = start_search(job, t);
 
-    for (int k = 0; k < 3; k++) {
-        s.above[k] = (double)t->position[k] + LIFT_CELLS * job->cell * t->normal[k];
-        point[k] = (double)t->hit.point[k];
-        low[k] = (float)((double)t->position[k] - reach);
-        high[k] = (float)((double)t->position[k] + reach);
-    }
-    if (side_agrees(s.above, t->normal, point, t->hit_normal)) return ESI_SNAP_NEAREST;
-    esi_bvh_overlap(job->input->original_bvh, low, high, consider_face, &s);
-    if (!s.found) return ESI_SNAP_OPPOSING;
+    if (over_hit(&s, &t->hit, t->hit_normal)) return ESI_SNAP_NEAREST;
+    if (!search_within(&s, SIDE_RATIO * distance(t->position, t->hit.point))) return ESI_SNAP_NEAREST;
     t->hit = s.hit;
     memcpy(t->hit_normal, s.normal, sizeof s.normal);
     return ESI_SNAP_OTHER;
 }
 
-/* --------------------------------------------------------- originals with sides */
-
+/* An original with sides. Behind a face that opposes the texel may lie the far side of the same thin wall, which does not: a sheet that the
+ * texel lies over comes before it if it is not much farther away. */
 static esi_bake_snap prefer_facing(const esi_bake_job *job, esi_bake_texel *t)
 {
     const float facing[3] = {(float)t->normal[0], (float)t->normal[1], (float)t->normal[2]};
+    side_search s = start_search(job, t);
     esi_bvh_hit hit;
 
     if (esi_vec_dot(t->normal, t->hit_normal) >= 0.0) return ESI_SNAP_NEAREST;
@@ -165,6 +185,10 @@ static esi_bake_snap prefer_facing(const esi_bake_job *job, esi_bake_texel *t)
     }
     t->hit = hit;
     esi_bake_face_normal(t->hit_normal, job->input->original, hit.face);
+    if (!over_hit(&s, &hit, t->hit_normal) && search_within(&s, OVER_RATIO * distance(t->position, hit.point))) {
+        t->hit = s.hit;
+        memcpy(t->hit_normal, s.normal, sizeof s.normal);
+    }
     return ESI_SNAP_OTHER;
 }
 
