@@ -128,7 +128,8 @@ done:
 
 /* ------------------------------------------------------------- near places
  * Cells of side epsilon in a hash table, each divided into eight parts. What lies in one part is closer than epsilon (0.87 of it at most)
- * and joined without looking; parts of neighbouring cells are searched only while they belong to different sets. */
+ * and joined without looking; parts of neighbouring cells are searched only while they belong to different sets. Most neighbours are
+ * empty: a bit for each hash of a cell, in a table that fits the cache, says so. */
 
 typedef struct cell {
     double at[3];                  /* floor(p / epsilon) */
@@ -139,20 +140,34 @@ typedef struct cells {
     const esi_mesh *mesh;
     double epsilon;
     cell *table;                   /* [size], head[0] == EMPTY where there is none */
-    uint64_t size;
+    uint64_t size;                 /* power of two */
+    uint64_t *taken;               /* [size / 8] bits by hash */
     int32_t *next, *parent;        /* [n_vertices] */
 } cells;
 
 #define EMPTY (-2)
 
-static uint64_t find_cell(const cells *c, const double at[3])
+static uint64_t axis_hash(int axis, double at)
 {
-    uint64_t bits[3], i;
+    uint64_t bits;
 
-    memcpy(bits, at, sizeof bits);
-    i = esi_mix_bits(esi_mix_bits(esi_mix_bits(bits[0]) + bits[1]) + bits[2]) & (c->size - 1);
+    memcpy(&bits, &at, sizeof bits);
+    return esi_mix_bits(bits + (uint64_t)axis);
+}
+
+static bool may_be_taken(const cells *c, uint64_t hash)
+{
+    const uint64_t bit = hash >> 32 & (8 * c->size - 1);
+
+    return c->taken[bit / 64] >> (bit % 64) & 1;
+}
+
+static cell *find_cell(const cells *c, uint64_t hash, const double at[3])
+{
+    uint64_t i = hash & (c->size - 1);
+
     while (c->table[i].head[0] != EMPTY && memcmp(c->table[i].at, at, sizeof c->table[i].at) != 0) i = (i + 1) & (c->size - 1);
-    return i;
+    return &c->table[i];
 }
 
 static bool within(const cells *c, int32_t a, int32_t b)
@@ -170,53 +185,73 @@ static void join_part(cells *c, int32_t v, int32_t head)
     if (head >= 0) esi_union_join(c->parent, v, head);
 }
 
-static void add_vertex(cells *c, int32_t v)
+static void put_into_cell(cells *c, int32_t v, uint64_t hash, const double at[3], int part)
 {
-    double at[3], near_at[3];
-    int part = 0;
-    cell *own;
+    const uint64_t bit = hash >> 32 & (8 * c->size - 1);
+    cell *own = find_cell(c, hash, at);
 
-    for (int k = 0; k < 3; k++) {
-        const double x = (double)c->mesh->vertices[3 * (int64_t)v + k] / c->epsilon;
-
-        at[k] = esi_floor(x) + 0.0;            /* one zero */
-        if (x - at[k] >= 0.5) part |= 1 << k;
-    }
-    for (int i = 0; i < 27; i++) {
-        const int step[3] = {i % 3 - 1, i / 3 % 3 - 1, i / 9 - 1};
-        const cell *other;
-
-        for (int k = 0; k < 3; k++) near_at[k] = at[k] + (double)step[k] + 0.0;
-        other = &c->table[find_cell(c, near_at)];
-        if (other->head[0] == EMPTY) continue;
-        for (int k = 0; k < 8; k++) join_part(c, v, other->head[k]);
-    }
-    own = &c->table[find_cell(c, at)];
     if (own->head[0] == EMPTY) {
         memcpy(own->at, at, sizeof own->at);
         for (int k = 0; k < 8; k++) own->head[k] = -1;
+        c->taken[bit / 64] |= UINT64_C(1) << (bit % 64);
     }
     if (own->head[part] >= 0) esi_union_join(c->parent, v, own->head[part]);
     c->next[v] = own->head[part];
     own->head[part] = v;
 }
 
+static void add_vertex(cells *c, int32_t v)
+{
+    double at[3][3];               /* [axis][before, own, behind] */
+    uint64_t hash[3][3];
+    int part = 0;
+
+    for (int k = 0; k < 3; k++) {
+        const double x = (double)c->mesh->vertices[3 * (int64_t)v + k] / c->epsilon, own = esi_floor(x);
+
+        if (x - own >= 0.5) part |= 1 << k;
+        for (int i = 0; i < 3; i++) {
+            at[k][i] = own + (double)(i - 1) + 0.0;            /* one zero */
+            hash[k][i] = axis_hash(k, at[k][i]);
+        }
+    }
+    for (int i = 0; i < 27; i++) {
+        const int x = i % 3, y = i / 3 % 3, z = i / 9;
+        const uint64_t h = hash[0][x] ^ hash[1][y] ^ hash[2][z];
+        const double place[3] = {at[0][x], at[1][y], at[2][z]};
+        const cell *other;
+
+        if (!may_be_taken(c, h)) continue;
+        other = find_cell(c, h, place);
+        for (int k = 0; k < 8 && other->head[0] != EMPTY; k++) join_part(c, v, other->head[k]);
+    }
+    put_into_cell(c, v, hash[0][1] ^ hash[1][1] ^ hash[2][1], (double[3]){at[0][1], at[1][1], at[2][1]}, part);
+}
+
+static espalier_status make_cells(espalier_context *ctx, cells *c)
+{
+    const int64_t n = c->mesh->n_vertices;
+
+    while (c->size < 2 * (uint64_t)n) c->size *= 2;
+    c->table = esi_alloc(ctx, (size_t)c->size, sizeof *c->table, "welding");
+    if (c->table) c->taken = esi_calloc(ctx, (size_t)(c->size / 8), sizeof *c->taken, "welding");
+    if (c->taken) c->next = esi_alloc(ctx, (size_t)n, sizeof *c->next, "welding");
+    if (c->next) c->parent = esi_alloc(ctx, (size_t)n, sizeof *c->parent, "welding");
+    if (!c->parent) return ESPALIER_ERR_RESOURCE;
+    for (uint64_t i = 0; i < c->size; i++) c->table[i].head[0] = EMPTY;
+    for (int64_t v = 0; v < n; v++) c->parent[v] = (int32_t)v;
+    return ESPALIER_OK;
+}
+
 espalier_status esi_mesh_weld_within(espalier_context *ctx, esi_mesh *mesh, double epsilon, int64_t *merged)
 {
     cells c = {.mesh = mesh, .epsilon = epsilon, .size = 16};
-    espalier_status st = ESPALIER_ERR_RESOURCE;
+    espalier_status st;
     int64_t n_merged = 0;
 
     if (merged) *merged = 0;
     if (!(epsilon > 0) || !isfinite(epsilon)) return esi_fail(ctx, ESPALIER_ERR_INTERNAL, "welding: the distance is not positive");
-    while (c.size < 2 * (uint64_t)mesh->n_vertices) c.size *= 2;
-    c.table = esi_alloc(ctx, (size_t)c.size, sizeof *c.table, "welding");
-    if (c.table) c.next = esi_alloc(ctx, (size_t)mesh->n_vertices, sizeof *c.next, "welding");
-    if (c.next) c.parent = esi_alloc(ctx, (size_t)mesh->n_vertices, sizeof *c.parent, "welding");
-    if (!c.parent) goto done;
-    for (uint64_t i = 0; i < c.size; i++) c.table[i].head[0] = EMPTY;
-    for (int64_t v = 0; v < mesh->n_vertices; v++) c.parent[v] = (int32_t)v;
-    st = ESPALIER_OK;
+    st = make_cells(ctx, &c);
     for (int64_t v = 0; v < mesh->n_vertices && st == ESPALIER_OK; v++) {
         add_vertex(&c, (int32_t)v);
         if ((v & 0xfff) == 0) st = esi_check_cancel(ctx);
@@ -232,6 +267,7 @@ espalier_status esi_mesh_weld_within(espalier_context *ctx, esi_mesh *mesh, doub
     if (st == ESPALIER_OK && merged) *merged = n_merged;
 done:
     esi_free(ctx, c.table);
+    esi_free(ctx, c.taken);
     esi_free(ctx, c.next);
     esi_free(ctx, c.parent);
     return st;
