@@ -9,8 +9,9 @@
 
 #include <math.h>
 
-#define MAX_ITERATIONS 16
-#define ENOUGH 1e-4                /* stop when an iteration gains less than this share of the area */
+#define MAX_ITERATIONS 24
+#define ENOUGH 0.05                /* stop when an iteration gains less than this share of what is left to gain, */
+#define EXACT 1e-9                 /* or this share of the area */
 #define PLANE_STRETCH 1.001        /* a projection as good as this stays */
 #define MIXTURES 6
 #define MIXTURE_STEP 0.35
@@ -347,7 +348,7 @@ static espalier_status make_rigid(espalier_context *ctx, chart_flat *flat, bool 
     if (st != ESPALIER_OK || !*positive) return st;
     for (int i = 0; i < MAX_ITERATIONS && st == ESPALIER_OK; i++) {
         misfit = fit_rotations(flat);
-        if (!(last - misfit > ENOUGH * flat->area)) break;
+        if (!(last - misfit > ENOUGH * misfit + EXACT * flat->area)) break;
         last = misfit;
         flat->work += 2 * flat->n_faces + 2 * flat->factor.entries;
         esi_cholesky_solve2(&flat->factor, flat->rhs);
