@@ -15,7 +15,7 @@
 
 #define CHUNK 16384                /* edges of a task */
 #define SPRING 1e-4                /* to the middle of the edge, relative to the quadric */
-#define LENGTH_SHARE 2e-4          /* of length^2 in the cost */
+#define LENGTH_SHARE 1e-5          /* of length^2 in the cost */
 #define FACE_SHARE (1.0 / 3.0)     /* of a face's quadric for each of its vertices */
 #define RING_MAX (2 * ESI_STAR_MAX)
 #define CURVE_WALK 512             /* vertices on curves with more faces get no planes across the curve */
