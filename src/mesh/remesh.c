@@ -27,10 +27,26 @@ esi_remesh_options esi_remesh_options_clean(int32_t resolution)
     };
 }
 
-static espalier_status make_grid(espalier_context *ctx, remesh_grid *grid, const esi_remesh_options *o)
+/* Half the side of the cube around the centre that holds the mesh. */
+static double half_side(const esi_bvh *bvh, const float center[3])
 {
-    const double cells = (double)o->resolution;
-    const double scale = o->scale > 0.0 ? o->scale : (cells + 3.0 * o->band) / cells;
+    const bvh_node *root = &bvh->nodes[0];
+    double half = 0.0;
+
+    for (int k = 0; k < 3; k++) {
+        for (int lane = 0; lane < BVH_WIDTH && root->count[lane] >= 0; lane++) {
+            half = ESI_MAX(half, (double)center[k] - (double)root->min[k][lane]);
+            half = ESI_MAX(half, (double)root->max[k][lane] - (double)center[k]);
+        }
+    }
+    return half;
+}
+
+static espalier_status make_grid(espalier_context *ctx, remesh_grid *grid, const esi_bvh *bvh, const esi_remesh_options *o)
+{
+    const double cells = (double)o->resolution, half = half_side(bvh, o->center);
+    const double side = half > 0.5 + 0.25 * o->band / cells ? 2.0 * half : 1.0;
+    const double scale = o->scale > 0.0 ? o->scale : side * (cells + 3.0 * o->band) / cells;
 
     if (o->resolution < 16 || o->resolution > 2048 || o->resolution % 2)
         return esi_fail(ctx, ESPALIER_ERR_INTERNAL, "remesh: a resolution of %d, not an even number from 16 to 2048", (int)o->resolution);
@@ -78,7 +94,7 @@ static espalier_status remesh(espalier_context *ctx, esi_mesh *out, const esi_bv
     remesh_grid grid;
     remesh_quads quads = {0};
     float *targets = NULL;
-    espalier_status st = make_grid(ctx, &grid, o);
+    espalier_status st = make_grid(ctx, &grid, bvh, o);
 
     if (st == ESPALIER_OK) st = make_quads(ctx, &quads, bvh, &grid, o, stats);
     if (st == ESPALIER_OK && o->project > 0.0)

@@ -14,7 +14,8 @@
 typedef struct esi_remesh_options {
     int32_t resolution;            /* cells per unit cube side, even, 16..2048 */
     double band;                   /* offset in cells, > 0; 1 */
-    double scale;                  /* of the sampled cube; 0 = (resolution + 3 * band) / resolution, which never clips [-0.5, 0.5]^3 */
+    double scale;                  /* of the sampled cube; 0 = (resolution + 3 * band) / resolution, which never clips [-0.5, 0.5]^3, times
+                                      the side of a larger mesh */
     float center[3];
     double project;                /* 0..1: share of the way back to the input; 0 in the reference */
     /* Ours, all off in the reference: */
