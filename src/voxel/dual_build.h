@@ -46,6 +46,16 @@ espalier_status esi_fixed_mesh_make(espalier_context *ctx, esi_fixed_mesh *out, 
                                     const float aabb_min[3], const float aabb_max[3]);
 void esi_fixed_mesh_free(espalier_context *ctx, esi_fixed_mesh *mesh);
 
+/* Faces by slab of `thickness` layers of cells along x, each list ascending: faces[first[s] .. first[s + 1]). A face is in every slab whose
+ * closed range it meets, give or take a hundredth of a cell. first [n_slabs + 1], both esi_alloc'ed. */
+typedef struct esi_slab_faces {
+    int32_t thickness, n_slabs;    /* depend on the resolution alone */
+    int64_t *first;
+    int32_t *faces;
+} esi_slab_faces;
+espalier_status esi_slab_faces_make(espalier_context *ctx, esi_slab_faces *out, const esi_cell_mesh *mesh, const int32_t resolution[3]);
+void esi_slab_faces_free(espalier_context *ctx, esi_slab_faces *slabs);
+
 /* -------------------------------------------------------------- crossings */
 
 typedef struct esi_dual_hit {

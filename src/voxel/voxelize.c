@@ -14,7 +14,6 @@
 #include <math.h>
 
 #define MAX_RESOLUTION 2048
-#define SLAB_CELLS (INT64_C(1) << 25)            /* bits of one bitmap */
 #define SHORTEST_EDGE 1e-6                       /* open edges below this length (world units) have no direction */
 
 esi_voxelize_options esi_voxelize_options_default(int32_t resolution)
@@ -111,64 +110,11 @@ typedef struct slab_job {
     const esi_cell_mesh *mesh;
     const int32_t *open_edges;
     int64_t n_open_edges;
-    int32_t thickness, n_slabs;
-    int64_t *first;                /* [n_slabs + 1] into faces */
-    int32_t *faces;                /* of each slab, ascending */
+    esi_slab_faces slabs;
     float cell_size[3];
     slab_scratch *scratch;         /* by slot */
     slab_result *results;          /* by slab */
 } slab_job;
-
-static int32_t slab_thickness(const int32_t n[3])
-{
-    int64_t t = ESI_MIN(ESI_MAX(n[0] / 16, 4), 32);
-
-    while (t > 1 && t * n[1] * n[2] > SLAB_CELLS) t /= 2;
-    return (int32_t)t;
-}
-
-/* Slabs whose closed range of x meets the face, a hair wider. */
-static void slabs_of_face(const slab_job *job, int64_t face, int32_t *begin, int32_t *end)
-{
-    const int32_t *corner = job->mesh->faces + 3 * face;
-    double low = (double)INFINITY, high = -(double)INFINITY;
-
-    for (int k = 0; k < 3; k++) {
-        const double x = (double)job->mesh->fixed[3 * (int64_t)corner[k]] * job->mesh->unit - ESI_FIXED_BORDER;
-
-        low = ESI_MIN(low, x);
-        high = ESI_MAX(high, x);
-    }
-    low = ESI_MIN(ESI_MAX(low - 0.01, -1.0), (double)job->o->resolution[0] + 1.0);
-    high = ESI_MIN(ESI_MAX(high + 0.01, -1.0), (double)job->o->resolution[0] + 1.0);
-    *begin = low <= 0.0 ? 0 : (int32_t)low / job->thickness;
-    *end = high < 0.0 ? 0 : ESI_MIN((int32_t)high / job->thickness + 1, job->n_slabs);
-    if (low > (double)job->o->resolution[0]) *end = 0;
-}
-
-static espalier_status sort_faces(espalier_context *ctx, slab_job *job)
-{
-    job->first = esi_calloc(ctx, (size_t)job->n_slabs + 2, sizeof *job->first, "faces by slab");
-    if (!job->first) return ESPALIER_ERR_RESOURCE;
-    for (int64_t f = 0; f < job->mesh->n_faces; f++) {
-        int32_t begin, end;
-
-        if ((f & 0x3ffff) == 0 && esi_check_cancel(ctx) != ESPALIER_OK) return ESPALIER_ERR_CANCELLED;
-        slabs_of_face(job, f, &begin, &end);
-        for (int32_t s = begin; s < end; s++) job->first[s + 2]++;
-    }
-    for (int32_t s = 0; s <= job->n_slabs; s++) job->first[s + 1] += job->first[s];
-    job->faces = esi_alloc(ctx, (size_t)job->first[job->n_slabs + 1], sizeof *job->faces, "faces by slab");
-    if (!job->faces) return ESPALIER_ERR_RESOURCE;
-    for (int64_t f = 0; f < job->mesh->n_faces; f++) {
-        int32_t begin, end;
-
-        if ((f & 0x3ffff) == 0 && esi_check_cancel(ctx) != ESPALIER_OK) return ESPALIER_ERR_CANCELLED;
-        slabs_of_face(job, f, &begin, &end);
-        for (int32_t s = begin; s < end; s++) job->faces[job->first[s + 1]++] = (int32_t)f;
-    }
-    return ESPALIER_OK;
-}
 
 static size_t bitmap_words(const slab_job *job, int32_t layers)
 {
@@ -188,7 +134,7 @@ static void scratch_free(espalier_context *ctx, slab_scratch *s)
 
 static bool scratch_ready(const slab_job *job, slab_scratch *s)
 {
-    const size_t words = bitmap_words(job, job->thickness), edge_words = bitmap_words(job, job->thickness + 1);
+    const size_t words = bitmap_words(job, job->slabs.thickness), edge_words = bitmap_words(job, job->slabs.thickness + 1);
     bool ok = true;
 
     if (s->before) return true;
@@ -230,12 +176,12 @@ static bool edge_is_odd(const slab *s, const esi_dual_hit *hit)
 static espalier_status find_crossings(slab *s)
 {
     const slab_job *job = s->job;
-    const int64_t number = s->x0 / job->thickness;
+    const int64_t number = s->x0 / job->slabs.thickness;
     espalier_status st = ESPALIER_OK;
     int64_t crossed = 0, odd = 0;
 
-    for (int64_t i = job->first[number]; st == ESPALIER_OK && i < job->first[number + 1]; i++) {
-        st = esi_cross_face(job->ctx, &s->hits, job->mesh, job->faces[i], job->o->resolution, s->x0, s->x1);
+    for (int64_t i = job->slabs.first[number]; st == ESPALIER_OK && i < job->slabs.first[number + 1]; i++) {
+        st = esi_cross_face(job->ctx, &s->hits, job->mesh, job->slabs.faces[i], job->o->resolution, s->x0, s->x1);
         if (st == ESPALIER_OK && (i & 0x3fff) == 0) st = esi_check_cancel(job->ctx);
     }
     for (int64_t i = 0; st == ESPALIER_OK && i < s->hits.count; i++) {
@@ -288,14 +234,14 @@ static void mark_cells(slab *s)
 static void sum_quadrics(slab *s)
 {
     const slab_job *job = s->job;
-    const int64_t number = s->x0 / job->thickness;
+    const int64_t number = s->x0 / job->slabs.thickness;
 
     for (int64_t i = 0; i < s->hits.count; i++) {
         if (edge_is_odd(s, &s->hits.items[i])) esi_quadrics_add_hit(s->quadrics, &s->rows, job->mesh, &s->hits.items[i]);
     }
-    for (int64_t i = job->first[number]; job->o->face_weight > 0.0 && i < job->first[number + 1]; i++) {
+    for (int64_t i = job->slabs.first[number]; job->o->face_weight > 0.0 && i < job->slabs.first[number + 1]; i++) {
         if ((i & 0x3fff) == 0 && esi_cancel_requested(job->ctx)) return;
-        esi_quadrics_add_face(s->quadrics, &s->rows, job->mesh, job->faces[i]);
+        esi_quadrics_add_face(s->quadrics, &s->rows, job->mesh, job->slabs.faces[i]);
     }
     for (int64_t i = 0; i < job->n_open_edges; i++) {
         const int32_t *edge = job->open_edges + 2 * i;
@@ -364,10 +310,10 @@ static void run_slab(void *arg, size_t task, int slot)
     slab_job *job = arg;
     slab s = {.job = job, .scratch = &job->scratch[slot], .result = &job->results[task]};
 
-    if (job->first[task] == job->first[task + 1]) return;
+    if (job->slabs.first[task] == job->slabs.first[task + 1]) return;
     if (!scratch_ready(job, s.scratch)) return;
-    s.x0 = (int32_t)task * job->thickness;
-    s.x1 = ESI_MIN(s.x0 + job->thickness, job->o->resolution[0]);
+    s.x0 = (int32_t)task * job->slabs.thickness;
+    s.x1 = ESI_MIN(s.x0 + job->slabs.thickness, job->o->resolution[0]);
     s.rows = (esi_cell_rows){.n = {job->o->resolution[0], job->o->resolution[1], job->o->resolution[2]}, .x0 = s.x0, .x1 = s.x1,
                              .bits = s.scratch->cells, .before = s.scratch->before};
     if (find_crossings(&s) == ESPALIER_OK) {
@@ -397,10 +343,10 @@ static espalier_status join_results(espalier_context *ctx, slab_job *job, esi_vo
     int64_t count = 0, row = 0;
     espalier_status st;
 
-    for (int32_t i = 0; i < job->n_slabs; i++) count += job->results[i].count;
+    for (int32_t i = 0; i < job->slabs.n_slabs; i++) count += job->results[i].count;
     if (count == 0) return nothing_inside(ctx);
     st = rows_new(ctx, out, count);
-    for (int32_t i = 0; st == ESPALIER_OK && i < job->n_slabs; i++) {
+    for (int32_t i = 0; st == ESPALIER_OK && i < job->slabs.n_slabs; i++) {
         slab_result *r = &job->results[i];
         const size_t n = (size_t)r->count;
 
@@ -422,12 +368,11 @@ static espalier_status join_results(espalier_context *ctx, slab_job *job, esi_vo
 static espalier_status voxelize_exactly(espalier_context *ctx, esi_voxelized *out, const esi_mesh *mesh, const esi_voxelize_options *o)
 {
     const int slots = esi_slots(ctx);
-    slab_job job = {.ctx = ctx, .o = o, .thickness = slab_thickness(o->resolution)};
+    slab_job job = {.ctx = ctx, .o = o};
     esi_fixed_mesh fixed = {0};
     int32_t *open_edges = NULL;
     espalier_status st;
 
-    job.n_slabs = (o->resolution[0] + job.thickness - 1) / job.thickness;
     cell_sizes(o, job.cell_size);
     st = esi_fixed_mesh_make(ctx, &fixed, mesh, o->resolution, o->aabb_min, o->aabb_max);
     if (st != ESPALIER_OK) goto done;
@@ -435,19 +380,18 @@ static espalier_status voxelize_exactly(espalier_context *ctx, esi_voxelized *ou
     out->stats.clipped_faces = fixed.clipped_faces;
     if (o->boundary_weight > 0.0) st = esi_boundary_edges(ctx, &open_edges, &job.n_open_edges, &fixed.mesh, true);
     job.open_edges = open_edges;
-    if (st == ESPALIER_OK) st = sort_faces(ctx, &job);
+    if (st == ESPALIER_OK) st = esi_slab_faces_make(ctx, &job.slabs, &fixed.mesh, o->resolution);
     if (st != ESPALIER_OK) goto done;
     job.scratch = esi_calloc(ctx, (size_t)slots, sizeof *job.scratch, "slabs");
-    job.results = esi_calloc(ctx, (size_t)job.n_slabs, sizeof *job.results, "slabs");
-    st = job.scratch && job.results ? esi_parallel(ctx, (size_t)job.n_slabs, run_slab, &job) : ESPALIER_ERR_RESOURCE;
+    job.results = esi_calloc(ctx, (size_t)job.slabs.n_slabs, sizeof *job.results, "slabs");
+    st = job.scratch && job.results ? esi_parallel(ctx, (size_t)job.slabs.n_slabs, run_slab, &job) : ESPALIER_ERR_RESOURCE;
     for (int i = 0; job.scratch && i < slots; i++) scratch_free(ctx, &job.scratch[i]);
     if (st == ESPALIER_OK) st = join_results(ctx, &job, out);
 done:
-    for (int32_t i = 0; job.results && i < job.n_slabs; i++) result_free(ctx, &job.results[i]);
+    for (int32_t i = 0; job.results && i < job.slabs.n_slabs; i++) result_free(ctx, &job.results[i]);
     esi_free(ctx, job.results);
     esi_free(ctx, job.scratch);
-    esi_free(ctx, job.first);
-    esi_free(ctx, job.faces);
+    esi_slab_faces_free(ctx, &job.slabs);
     esi_free(ctx, open_edges);
     esi_fixed_mesh_free(ctx, &fixed);
     return st;

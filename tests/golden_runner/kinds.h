@@ -19,6 +19,7 @@
     X("gguf_load", golden_kind_gguf_load) \
     X("grid_sample_3d", golden_kind_grid_sample_3d) \
     X("mesh_to_dual_grid", golden_kind_mesh_to_dual_grid) \
+    X("mesh_to_pbr_voxels", golden_kind_mesh_to_pbr_voxels) \
     X("model_chain", golden_kind_model_chain) \
     X("pipeline", golden_kind_pipeline) \
     X("pipeline_e2e", golden_kind_pipeline_e2e) \
