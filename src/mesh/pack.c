@@ -25,8 +25,8 @@
 #define CLOSE 1.012                            /* ratio of scales at which bisection ends */
 #define ATTEMPTS 6                             /* at one larger scale */
 #define WORK (INT64_C(30) << 20)               /* for trying larger scales: run look-ups, roughly */
-#define CLASS_RATIO 0.98                       /* many charts: area at which the search starts from the first row again */
-#define LOOK_BACK 8                            /* many charts: heights above the last place where the search for the next one begins */
+#define CLASS_RATIO 0.95                       /* many charts: area at which the search starts from the first row again */
+#define LOOK_BACK 2                            /* many charts: heights above the last place where the search for the next one begins */
 
 typedef struct place { int32_t x, y, turn; } place;
 
@@ -273,7 +273,7 @@ static double longest_extent(const packer *p)
     for (int32_t i = 0; i < p->charts.n; i++) {
         const esi_pack_chart *c = &p->charts.charts[i];
 
-        if (!c->collapsed) longest = ESI_MAX(longest, ESI_MAX(c->extent[0], c->extent[1]));
+        if (c->radius > 0.0) longest = ESI_MAX(longest, ESI_MAX(c->extent[0], c->extent[1]));
     }
     return longest;
 }

@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
  * pack_chart.c: see pack_chart.h. A circle of radius 0.75 texels holds a texel centre wherever it lies; so charts are looked at in detail
- * only where no face holds such a circle. Those are moved until the middle of their roundest face is a texel centre, and if even that is
- * too thin to be sure of, stretched across.
+ * only where no face holds such a circle. Those that cover no centre are moved until the middle of their roundest face is one, and if even
+ * that face is too thin to be sure of, stretched across it. What would become much larger by that shrinks to a point instead.
  */
 #include "mesh/pack_chart.h"
 
 #include "base/math64.h"
+#include "mesh/raster_span.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 #define SURE_RADIUS 0.75
 #define LEAST_RADIUS (1.0 / 64.0)              /* of a circle around a centre, texels: safe from rounding to 1/256 */
+#define SURE_CENTRES 4                         /* so many centres covered: one is left after rounding and turning */
+#define LEAST_SIDE 0.25                        /* texels, of the roundest face of a widened chart */
+#define WIDENED_BOX 2.0                        /* texels a chart may grow to */
 #define MAX_DIRECTIONS 128                     /* sides of the convex hull that are tried */
 
 /* ------------------------------------------------------------ smallest box */
@@ -161,14 +165,14 @@ static void framed(const esi_pack_charts *p, const esi_pack_chart *chart, int32_
 }
 
 /* Inscribed circle of a triangle; radius 0 without area. */
-static double incircle(const double c[3][2], const double scale[2], double middle[2])
+static double incircle(const double c[3][2], double middle[2])
 {
     double side[3], sum = 0.0;
 
     middle[0] = middle[1] = 0.0;
     for (int k = 0; k < 3; k++) {
         const double *a = c[(k + 1) % 3], *b = c[(k + 2) % 3];
-        const double x = (b[0] - a[0]) * scale[0], y = (b[1] - a[1]) * scale[1];
+        const double x = b[0] - a[0], y = b[1] - a[1];
 
         side[k] = sqrt(x * x + y * y);
         sum += side[k];
@@ -178,12 +182,11 @@ static double incircle(const double c[3][2], const double scale[2], double middl
         middle[0] += c[k][0] * (side[k] / sum);
         middle[1] += c[k][1] * (side[k] / sum);
     }
-    return esi_fabs(turn(c[0], c[1], c[2])) * scale[0] * scale[1] / sum;
+    return esi_fabs(turn(c[0], c[1], c[2])) / sum;
 }
 
 static void measure_chart(const esi_pack_charts *p, esi_pack_chart *chart, int32_t begin, int32_t end)
 {
-    const double unit[2] = {1.0, 1.0};
     double high[2] = {0};
 
     for (int32_t i = begin; i < end; i++) {
@@ -197,7 +200,7 @@ static void measure_chart(const esi_pack_charts *p, esi_pack_chart *chart, int32
             if ((i == begin && k < 2) || v < chart->low[k % 2]) chart->low[k % 2] = v;
             if ((i == begin && k < 2) || v > high[k % 2]) high[k % 2] = v;
         }
-        radius = incircle((const double (*)[2])corner, unit, middle);
+        radius = incircle((const double (*)[2])corner, middle);
         if (!(radius > chart->radius)) continue;
         chart->radius = radius;
         memcpy(chart->middle, middle, sizeof middle);
@@ -206,7 +209,6 @@ static void measure_chart(const esi_pack_charts *p, esi_pack_chart *chart, int32
         chart->extent[k] = high[k] - chart->low[k];
         chart->middle[k] -= chart->low[k];
     }
-    chart->collapsed = !(chart->radius > 0.0);
 }
 
 typedef struct prepare_job {
@@ -272,10 +274,10 @@ void esi_pack_charts_free(espalier_context *ctx, esi_pack_charts *p)
 
 /* ------------------------------------------------------------ at one scale */
 
-/* A chart without area: its first proper face becomes this triangle around the middle of one texel, everything else its middle. */
+/* A point: the chart's first proper face becomes this triangle around the middle of a texel, everything else its middle. */
 static const double point_triangle[3][2] = {{0.32, 0.32}, {0.92, 0.32}, {0.32, 0.92}};
 
-static void collapsed_corners(const esi_pack_charts *p, int32_t chart, int32_t face, double corner[3][2])
+static void point_corners(const esi_pack_charts *p, int32_t chart, int32_t face, double corner[3][2])
 {
     const int32_t *named = NULL;
 
@@ -298,16 +300,24 @@ static void collapsed_corners(const esi_pack_charts *p, int32_t chart, int32_t f
     }
 }
 
+static void transform(const esi_pack_chart *c, double p[2])
+{
+    const double x = p[0] - c->low[0], y = p[1] - c->low[1];
+
+    p[0] = c->matrix[0][0] * x + c->matrix[0][1] * y + c->offset[0];
+    p[1] = c->matrix[1][0] * x + c->matrix[1][1] * y + c->offset[1];
+}
+
 void esi_pack_corners(const esi_pack_charts *p, int32_t chart, int32_t face, double corner[3][2])
 {
     const esi_pack_chart *c = &p->charts[chart];
 
-    if (c->collapsed) {
-        collapsed_corners(p, chart, face, corner);
+    if (c->point) {
+        point_corners(p, chart, face, corner);
         return;
     }
     framed(p, c, face, corner);
-    for (int k = 0; k < 6; k++) corner[k / 2][k % 2] = (corner[k / 2][k % 2] - c->low[k % 2]) * c->scale[k % 2] + c->offset[k % 2];
+    for (int k = 0; k < 3; k++) transform(c, corner[k]);
 }
 
 /* Is a circle of LEAST_RADIUS around a texel centre inside the triangle? */
@@ -334,85 +344,128 @@ static bool holds_centre(const double c[3][2])
     return false;
 }
 
+/* Surely, however it is turned and rounded: by one face, or by several centres over faces that are small themselves. */
 static bool chart_holds_centre(const esi_pack_charts *p, int32_t chart)
 {
+    int32_t centres = 0;
+
     for (int32_t i = p->start[chart]; i < p->start[chart + 1]; i++) {
+        esi_raster_shape shape;
         double corner[3][2];
 
         esi_pack_corners(p, chart, p->faces[i], corner);
         if (holds_centre((const double (*)[2])corner)) return true;
+        if (!esi_raster_shape_make(&shape, (const double (*)[2])corner, INT32_MAX, 0, INT32_MAX)) continue;
+        for (int32_t y = shape.y_begin; y < shape.y_end && centres < SURE_CENTRES; y++) {
+            int32_t x_begin, x_end;
+
+            if (esi_raster_row(&shape, y, &x_begin, &x_end)) centres += x_end - x_begin;
+        }
+        if (centres >= SURE_CENTRES) return true;
     }
     return false;
 }
 
-/* Stretches the chart, across its thin direction first, until its roundest face holds a circle of twice the least radius. */
-static void widen(const esi_pack_charts *p, int32_t chart)
+/* The face with the largest circle inside, in the chart's frame. */
+static void roundest_face(const esi_pack_charts *p, int32_t chart, double round[3][2])
 {
-    esi_pack_chart *c = &p->charts[chart];
-    double best = 0.0, corner[3][2], middle[2] = {0}, round[3][2] = {{0}}, size[2] = {0};
+    double best = 0.0, corner[3][2], middle[2];
 
     for (int32_t i = p->start[chart]; i < p->start[chart + 1]; i++) {
         double radius;
 
-        framed(p, c, p->faces[i], corner);
-        radius = incircle((const double (*)[2])corner, c->scale, middle);
+        framed(p, &p->charts[chart], p->faces[i], corner);
+        radius = incircle((const double (*)[2])corner, middle);
         if (!(radius > best)) continue;
         best = radius;
-        memcpy(round, corner, sizeof round);
+        memcpy(round, corner, sizeof corner);
+    }
+}
+
+/* Scale `uniform`, and `across` times that across the unit direction (x, y). */
+static void set_matrix(esi_pack_chart *c, double uniform, double across, double x, double y)
+{
+    c->matrix[0][0] = uniform * (1.0 + (across - 1.0) * y * y);
+    c->matrix[0][1] = c->matrix[1][0] = -uniform * (across - 1.0) * x * y;
+    c->matrix[1][1] = uniform * (1.0 + (across - 1.0) * x * x);
+}
+
+/* Moves the chart to positive coordinates, with a texel centre at the middle of its roundest face. */
+static void move_chart(const esi_pack_charts *p, int32_t chart, const double *middle)
+{
+    esi_pack_chart *c = &p->charts[chart];
+    double low[2] = {0}, high[2] = {0};
+
+    c->offset[0] = c->offset[1] = 0.0;
+    for (int32_t i = p->start[chart]; i < p->start[chart + 1]; i++) {
+        double corner[3][2];
+
+        esi_pack_corners(p, chart, p->faces[i], corner);
+        for (int k = 0; k < 6; k++) {
+            const double v = corner[k / 2][k % 2];
+
+            if ((i == p->start[chart] && k < 2) || v < low[k % 2]) low[k % 2] = v;
+            if ((i == p->start[chart] && k < 2) || v > high[k % 2]) high[k % 2] = v;
+        }
     }
     for (int k = 0; k < 2; k++) {
-        const double low = ESI_MIN(ESI_MIN(round[0][k], round[1][k]), round[2][k]);
+        const double from_low = middle[k] - low[k] + ESI_PACK_SLACK;
 
-        size[k] = ESI_MAX(ESI_MAX(round[0][k], round[1][k]), round[2][k]) - low;
+        c->offset[k] = esi_ceil(from_low - 0.5) + 0.5 - middle[k];
+        high[k] = ESI_MIN(esi_floor(high[k] + c->offset[k] + ESI_PACK_SLACK) + 1.0, 1e9);
     }
-    for (int i = 0; i < 200 && best < 2.0 * LEAST_RADIUS; i++) {
-        const int thin = size[0] * c->scale[0] < size[1] * c->scale[1] ? 0 : 1;
+    c->width = (int32_t)high[0];
+    c->height = (int32_t)high[1];
+}
 
-        c->scale[thin] *= 1.25;
-        best = incircle((const double (*)[2])round, c->scale, middle);
+/* Stretches the chart across the longest side of its roundest face until that holds a circle of twice the least radius. */
+static void widen(const esi_pack_charts *p, int32_t chart, double scale)
+{
+    esi_pack_chart *c = &p->charts[chart];
+    const double limit[2] = {ESI_MAX(c->extent[0] * scale, WIDENED_BOX) + 2.0, ESI_MAX(c->extent[1] * scale, WIDENED_BOX) + 2.0};
+    double round[3][2] = {{0}}, stretched[3][2], middle[2] = {0}, longest = 0.0, radius = 0.0, x = 1.0, y = 0.0, uniform;
+
+    roundest_face(p, chart, round);
+    for (int k = 0; k < 3; k++) {
+        const double dx = round[(k + 1) % 3][0] - round[k][0], dy = round[(k + 1) % 3][1] - round[k][1], side = sqrt(dx * dx + dy * dy);
+
+        if (!(side > longest)) continue;
+        longest = side;
+        x = dx / side;
+        y = dy / side;
     }
-    for (int k = 0; k < 2; k++) c->middle[k] = middle[k] - c->low[k];
+    uniform = ESI_MAX(scale, LEAST_SIDE / longest);
+    c->offset[0] = c->offset[1] = 0.0;
     c->enlarged = true;
-}
-
-/* Moves the chart so that its roundest face has a texel centre in the middle. */
-static void move_to_centre(esi_pack_chart *c)
-{
-    for (int k = 0; k < 2; k++) {
-        const double from_left = c->middle[k] * c->scale[k] + ESI_PACK_SLACK;
-
-        c->offset[k] = esi_ceil(from_left - 0.5) + 0.5 - c->middle[k] * c->scale[k];
+    for (double across = 1.0; across < 1e12 && radius < 2.0 * LEAST_RADIUS; across *= 1.25) {
+        set_matrix(c, uniform, across, x, y);
+        memcpy(stretched, round, sizeof round);
+        for (int k = 0; k < 3; k++) transform(c, stretched[k]);
+        radius = incircle((const double (*)[2])stretched, middle);
     }
-}
-
-static void set_box(esi_pack_chart *c)
-{
-    c->width = (int32_t)ESI_MIN(esi_floor(c->extent[0] * c->scale[0] + c->offset[0] + ESI_PACK_SLACK) + 1.0, 1e9);
-    c->height = (int32_t)ESI_MIN(esi_floor(c->extent[1] * c->scale[1] + c->offset[1] + ESI_PACK_SLACK) + 1.0, 1e9);
+    move_chart(p, chart, middle);
+    c->point = radius < 2.0 * LEAST_RADIUS || c->width > limit[0] || c->height > limit[1];
 }
 
 static void fit_chart(const esi_pack_charts *p, int32_t chart, double scale)
 {
     esi_pack_chart *c = &p->charts[chart];
 
-    c->scale[0] = c->scale[1] = scale;
+    set_matrix(c, scale, 1.0, 1.0, 0.0);
     c->offset[0] = c->offset[1] = ESI_PACK_SLACK;
-    c->enlarged = c->collapsed;
-    if (c->collapsed) {
-        c->width = c->height = 1;
-        return;
-    }
-    if (c->radius * scale < SURE_RADIUS && !chart_holds_centre(p, chart)) {
-        move_to_centre(c);
-        if (c->radius * scale < 2.0 * LEAST_RADIUS) {
-            const double middle[2] = {c->middle[0], c->middle[1]};
+    c->width = (int32_t)ESI_MIN(esi_floor(c->extent[0] * scale + 2.0 * ESI_PACK_SLACK) + 1.0, 1e9);
+    c->height = (int32_t)ESI_MIN(esi_floor(c->extent[1] * scale + 2.0 * ESI_PACK_SLACK) + 1.0, 1e9);
+    c->enlarged = false;
+    c->point = !(c->radius > 0.0);
+    if (!c->point && c->radius * scale < SURE_RADIUS && !chart_holds_centre(p, chart)) {
+        const double middle[2] = {c->middle[0] * scale, c->middle[1] * scale};
 
-            widen(p, chart);
-            move_to_centre(c);
-            memcpy(c->middle, middle, sizeof middle);
-        }
+        if (c->radius * scale < 2.0 * LEAST_RADIUS) widen(p, chart, scale);
+        else move_chart(p, chart, middle);
     }
-    set_box(c);
+    if (!c->point) return;
+    c->enlarged = true;
+    c->width = c->height = 1;
 }
 
 typedef struct fit_job {

@@ -17,11 +17,11 @@ typedef struct esi_pack_chart {
     double low[2], extent[2];      /* box in that frame, world units */
     double middle[2], radius;      /* largest circle inside one of the faces, centre from `low` */
     double area;
-    bool collapsed;                /* no area: becomes one small triangle, whatever the scale */
-    /* at one scale: texel = (position - low) * scale + offset; box in texels */
-    double scale[2], offset[2];
+    /* at one scale: texel = matrix (position - low) + offset; box in texels */
+    double matrix[2][2], offset[2];
     int32_t width, height;
-    bool enlarged;
+    bool enlarged;                 /* more than scaled */
+    bool point;                    /* too thin for anything else: one small triangle inside a texel */
 } esi_pack_chart;
 
 typedef struct esi_pack_charts {
