@@ -2,11 +2,11 @@
  *
  * pack.c: charts into a square of exactly the texels asked for.
  *
- * At one scale: the cells every chart touches (pack_chart.h), the largest charts first, each in all its quarter turns to the place where its
- * middle comes to lie highest, first row first; hollows and holes of those before are open to the later ones (pack_grid.h). The scale is
- * bracketed and bisected; then, where that is cheap, larger scales are tried with the charts that did not fit moved forward in the order.
- * A cell is a texel up to MAX_CELLS, more texels beyond and while the scale is still being looked for; what was found with larger cells is
- * valid too. Between two charts lie `padding` texels that neither of them touches, not even with a corner.
+ * At one scale: the cells every chart touches (pack_chart.h), the largest charts first, each in all its quarter turns to the place where
+ * its middle comes to lie highest, first row first; hollows and holes of those before are open to the later ones (pack_grid.h). The scale
+ * is bracketed and bisected; then, where that is cheap, larger scales are tried with the charts that did not fit moved forward in the
+ * order. A cell is a texel up to MAX_CELLS, more texels beyond and while the scale is still being looked for; what was found with larger
+ * cells is valid too. Between two charts lie `padding` texels that neither of them touches, not even with a corner.
  */
 #include "mesh/pack.h"
 
@@ -298,8 +298,8 @@ static espalier_status too_small(const packer *p)
         return esi_fail(p->ctx, ESPALIER_ERR_ARG, "pack: no atlas can hold %d charts with a padding of %d texels; use less padding", n,
                         p->padding);
     }
-    return esi_fail(p->ctx, ESPALIER_ERR_ARG, "pack: an atlas of %d texels is too small for %d charts with a padding of %d; ask for %d", p->atlas,
-                    n, p->padding, least);
+    return esi_fail(p->ctx, ESPALIER_ERR_ARG, "pack: an atlas of %d texels is too small for %d charts with a padding of %d; ask for %d",
+                    p->atlas, n, p->padding, least);
 }
 
 /* Some scale that fits and one that does not, close to each other. */

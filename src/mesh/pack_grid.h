@@ -2,10 +2,10 @@
  *
  * pack_grid.h: a square of cells, free or taken, and where in it a shape fits. Shapes are any sets of cells, holes and hollows included.
  *
- * 64 places are tested at once: bit i of a word stands for the place i cells further right. For every power of two the grid keeps, for each
- * cell, whether anything is taken in the run of so many cells to its right, and in the square of that side. A run of any length is the union
- * of two such runs, so one row of a shape costs two look-ups for 64 places however long it is. The largest square inside the shape is asked
- * first, and where whole words of places have no room for a square of its size, a summary of one bit per word says so.
+ * 64 places are tested at once: bit i of a word stands for the place i cells further right. For every power of two the grid keeps, for
+ * each cell, whether anything is taken in the run of so many cells to its right, and in the square of that side. A run of any length is
+ * the union of two such runs, so one row of a shape costs two look-ups for 64 places however long it is. The largest square inside the
+ * shape is asked first, and where whole words of places have no room for a square of its size, a summary of one bit per word says so.
  */
 #ifndef ESI_MESH_PACK_GRID_H
 #define ESI_MESH_PACK_GRID_H

@@ -29,7 +29,8 @@ void esi_raster_triangle(const double corner[3][2], int32_t width, int32_t heigh
 #define MAX_BANDS 64
 
 typedef struct atlas_job {
-    int32_t *out;
+    esi_raster_span_fn fn;
+    void *arg;
     int32_t size, band_rows, n_bands;
     const int32_t *faces;
     int64_t n_faces;
@@ -86,73 +87,18 @@ static void fill_band(void *arg, size_t task, int slot)
     int32_t x_begin, x_end;
 
     (void)slot;
-    memset(job->out + (int64_t)y_begin * job->size, 0xff, (size_t)(y_end - y_begin) * (size_t)job->size * sizeof *job->out);
     for (int64_t i = job->start[task]; i < job->start[task + 1]; i++) {
         if (!face_shape(&s, job, job->list[i], y_begin, y_end)) continue;
         for (int32_t y = s.y_begin; y < s.y_end; y++) {
-            if (!esi_raster_row(&s, y, &x_begin, &x_end)) continue;
-            for (int32_t x = x_begin; x < x_end; x++) job->out[(int64_t)y * job->size + x] = job->list[i];
+            if (esi_raster_row(&s, y, &x_begin, &x_end)) job->fn(job->arg, job->list[i], y, x_begin, x_end);
         }
     }
 }
 
-/* Texel of the nearest free centre to (x, y), within reach; -1: none. The lowest texel wins a tie. */
-static int64_t nearest_free(const atlas_job *job, double x, double y)
+espalier_status esi_raster_spans(espalier_context *ctx, uint32_t size, const int32_t *faces, int64_t n_faces, const float *uvs,
+                                 esi_raster_span_fn fn, void *arg)
 {
-    const double limit = job->size - 1;
-    const int32_t cx = (int32_t)ESI_MIN(ESI_MAX(esi_floor(x), 0.0), limit), cy = (int32_t)ESI_MIN(ESI_MAX(esi_floor(y), 0.0), limit);
-    double best_distance = 0.0;
-    int64_t best = -1;
-
-    for (int32_t r = 0; r <= ESI_RASTER_REACH; r++) {
-        /* whatever lies on this ring or beyond is at least r - 0.5 away from a point in the middle texel */
-        if (best >= 0 && (r - 0.5) * (r - 0.5) > best_distance) break;
-        for (int32_t j = ESI_MAX(cy - r, 0); j <= ESI_MIN(cy + r, job->size - 1); j++) {
-            const int32_t step = j == cy - r || j == cy + r || r == 0 ? 1 : 2 * r;
-
-            for (int32_t i = cx - r; i <= cx + r; i += step) {
-                const double dx = i + 0.5 - x, dy = j + 0.5 - y, distance = dx * dx + dy * dy;
-                const int64_t texel = (int64_t)j * job->size + i;
-
-                if (i < 0 || i >= job->size || job->out[texel] >= 0) continue;
-                if (best < 0 || distance < best_distance || (distance == best_distance && texel < best)) {
-                    best = texel;
-                    best_distance = distance;
-                }
-            }
-        }
-    }
-    return best;
-}
-
-static espalier_status cover_every_chart(espalier_context *ctx, atlas_job *job, const int32_t *face_chart, int32_t n_charts)
-{
-    espalier_status st = ESPALIER_OK;
-    uint8_t *seen = esi_calloc(ctx, (size_t)n_charts, 1, "charts with a texel");
-
-    if (!seen) return ESPALIER_ERR_RESOURCE;
-    for (int64_t i = 0; i < (int64_t)job->size * job->size; i++) {
-        if (job->out[i] >= 0) seen[face_chart[job->out[i]]] = 1;
-    }
-    for (int64_t f = 0; f < job->n_faces; f++) {
-        double corner[3][2];
-        int64_t texel;
-
-        if (f % (1 << 12) == 0 && (st = esi_check_cancel(ctx)) != ESPALIER_OK) break;
-        if (seen[face_chart[f]]) continue;
-        seen[face_chart[f]] = 1;
-        face_corners(corner, job->uvs, job->faces + 3 * f, job->size);
-        texel = nearest_free(job, (corner[0][0] + corner[1][0] + corner[2][0]) / 3.0, (corner[0][1] + corner[1][1] + corner[2][1]) / 3.0);
-        if (texel >= 0) job->out[texel] = (int32_t)f;
-    }
-    esi_free(ctx, seen);
-    return st;
-}
-
-espalier_status esi_raster_atlas(espalier_context *ctx, int32_t *out, uint32_t size, const int32_t *faces, int64_t n_faces,
-                                 const float *uvs, const int32_t *face_chart, int32_t n_charts)
-{
-    atlas_job job = {.out = out, .size = (int32_t)size, .faces = faces, .n_faces = n_faces, .uvs = uvs};
+    atlas_job job = {.fn = fn, .arg = arg, .size = (int32_t)size, .faces = faces, .n_faces = n_faces, .uvs = uvs};
     espalier_status st = ESPALIER_OK;
 
     if (size == 0 || size > 65536) return esi_fail(ctx, ESPALIER_ERR_INTERNAL, "raster: an atlas of %u texels", size);
@@ -164,12 +110,91 @@ espalier_status esi_raster_atlas(espalier_context *ctx, int32_t *out, uint32_t s
         goto done;
     }
     if ((st = list_faces(ctx, &job)) != ESPALIER_OK) goto done;
-    if ((st = esi_parallel(ctx, (size_t)job.n_bands, fill_band, &job)) != ESPALIER_OK) goto done;
-    if (face_chart) st = cover_every_chart(ctx, &job, face_chart, n_charts);
+    st = esi_parallel(ctx, (size_t)job.n_bands, fill_band, &job);
 done:
     esi_free(ctx, job.list);
     esi_free(ctx, job.start);
     return st;
+}
+
+/* ------------------------------------------------------------ faces of texels */
+
+typedef struct picture {
+    int32_t *out, size;
+    const int32_t *faces;
+    int64_t n_faces;
+    const float *uvs;
+} picture;
+
+static void paint_span(void *arg, int32_t face, int32_t y, int32_t x_begin, int32_t x_end)
+{
+    const picture *p = arg;
+
+    for (int32_t x = x_begin; x < x_end; x++) p->out[(int64_t)y * p->size + x] = face;
+}
+
+/* Texel of the nearest free centre to (x, y), within reach; -1: none. The lowest texel wins a tie. */
+static int64_t nearest_free(const picture *p, double x, double y)
+{
+    const double limit = p->size - 1;
+    const int32_t cx = (int32_t)ESI_MIN(ESI_MAX(esi_floor(x), 0.0), limit), cy = (int32_t)ESI_MIN(ESI_MAX(esi_floor(y), 0.0), limit);
+    double best_distance = 0.0;
+    int64_t best = -1;
+
+    for (int32_t r = 0; r <= ESI_RASTER_REACH; r++) {
+        /* whatever lies on this ring or beyond is at least r - 0.5 away from a point in the middle texel */
+        if (best >= 0 && (r - 0.5) * (r - 0.5) > best_distance) break;
+        for (int32_t j = ESI_MAX(cy - r, 0); j <= ESI_MIN(cy + r, p->size - 1); j++) {
+            const int32_t step = j == cy - r || j == cy + r || r == 0 ? 1 : 2 * r;
+
+            for (int32_t i = cx - r; i <= cx + r; i += step) {
+                const double dx = i + 0.5 - x, dy = j + 0.5 - y, distance = dx * dx + dy * dy;
+                const int64_t texel = (int64_t)j * p->size + i;
+
+                if (i < 0 || i >= p->size || p->out[texel] >= 0) continue;
+                if (best < 0 || distance < best_distance || (distance == best_distance && texel < best)) {
+                    best = texel;
+                    best_distance = distance;
+                }
+            }
+        }
+    }
+    return best;
+}
+
+static espalier_status cover_every_chart(espalier_context *ctx, const picture *p, const int32_t *face_chart, int32_t n_charts)
+{
+    espalier_status st = ESPALIER_OK;
+    uint8_t *seen = esi_calloc(ctx, (size_t)n_charts, 1, "charts with a texel");
+
+    if (!seen) return ESPALIER_ERR_RESOURCE;
+    for (int64_t i = 0; i < (int64_t)p->size * p->size; i++) {
+        if (p->out[i] >= 0) seen[face_chart[p->out[i]]] = 1;
+    }
+    for (int64_t f = 0; f < p->n_faces; f++) {
+        double corner[3][2];
+        int64_t texel;
+
+        if (f % (1 << 12) == 0 && (st = esi_check_cancel(ctx)) != ESPALIER_OK) break;
+        if (seen[face_chart[f]]) continue;
+        seen[face_chart[f]] = 1;
+        face_corners(corner, p->uvs, p->faces + 3 * f, p->size);
+        texel = nearest_free(p, (corner[0][0] + corner[1][0] + corner[2][0]) / 3.0, (corner[0][1] + corner[1][1] + corner[2][1]) / 3.0);
+        if (texel >= 0) p->out[texel] = (int32_t)f;
+    }
+    esi_free(ctx, seen);
+    return st;
+}
+
+espalier_status esi_raster_atlas(espalier_context *ctx, int32_t *out, uint32_t size, const int32_t *faces, int64_t n_faces,
+                                 const float *uvs, const int32_t *face_chart, int32_t n_charts)
+{
+    picture p = {out, (int32_t)size, faces, n_faces, uvs};
+    espalier_status st;
+
+    if (size <= 65536) memset(out, 0xff, (size_t)size * size * sizeof *out);
+    if ((st = esi_raster_spans(ctx, size, faces, n_faces, uvs, paint_span, &p)) != ESPALIER_OK) return st;
+    return face_chart ? cover_every_chart(ctx, &p, face_chart, n_charts) : ESPALIER_OK;
 }
 
 /* ------------------------------------------------------------ one texel */

@@ -118,4 +118,10 @@ static inline void esi_raster_weights(const esi_raster_shape *s, int32_t x, int3
     }
 }
 
+/* Covered spans [x_begin, x_end) of all faces in a size x size atlas: bands of rows in parallel, in a row faces ascending. fn may write to
+ * its row. The bands do not depend on the number of threads. */
+typedef void (*esi_raster_span_fn)(void *arg, int32_t face, int32_t y, int32_t x_begin, int32_t x_end);
+espalier_status esi_raster_spans(espalier_context *ctx, uint32_t size, const int32_t *faces, int64_t n_faces, const float *uvs,
+                                 esi_raster_span_fn fn, void *arg);
+
 #endif

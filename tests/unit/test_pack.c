@@ -70,7 +70,8 @@ static void add_box(sheet *s, double x, double y, double w, double h)
 static void add_wheel(sheet *s, uint64_t *seed, double outer, double inner)
 {
     enum { SPOKES = 24 };
-    const double aspect = 0.3 + 0.7 * unit_random(seed), turn = 6.28 * unit_random(seed), x = 10 * unit_random(seed), y = 10 * unit_random(seed);
+    const double aspect = 0.3 + 0.7 * unit_random(seed), turn = 6.28 * unit_random(seed);
+    const double x = 10 * unit_random(seed), y = 10 * unit_random(seed);
     double rim[SPOKES][2], hub[SPOKES][2];
 
     s->charts.n_charts++;
@@ -273,7 +274,8 @@ static void fills_the_square(void **state)
 /* Equal squares in rows: the best scale is known. */
 static void known_best(void **state)
 {
-    static const struct { int rows; uint32_t size; double padding; } cases[] = {{8, 512, 0}, {8, 512, 2}, {1, 256, 2}, {5, 1000, 3}, {20, 300, 1}};
+    static const struct { int rows; uint32_t size; double padding; } cases[] = {
+        {8, 512, 0}, {8, 512, 2}, {1, 256, 2}, {5, 1000, 3}, {20, 300, 1}};
     test_base t;
 
     (void)state;
