@@ -12,7 +12,6 @@ typedef struct band_stats {
 
 typedef struct sample_job {
     esi_bake_job *bake;
-    size_t first_band;
     band_stats *stats;             /* [bands] */
 } sample_job;
 
@@ -99,8 +98,7 @@ static void bake_band(void *arg, size_t task, int slot)
 {
     sample_job *j = arg;
     const esi_bake_job *job = j->bake;
-    const size_t band = j->first_band + task;
-    const int32_t begin = (int32_t)band * ESI_BAKE_BAND, end = ESI_MIN(begin + ESI_BAKE_BAND, job->size);
+    const int32_t begin = (int32_t)task * ESI_BAKE_BAND, end = ESI_MIN(begin + ESI_BAKE_BAND, job->size);
     esi_bake_texel texel[2] = {0};
     int now = 0;
 
@@ -108,7 +106,7 @@ static void bake_band(void *arg, size_t task, int slot)
     for (int32_t y = begin; y < end; y++) {
         for (int32_t x = 0; x < job->size; x++) {
             if (job->owner[(int64_t)y * job->size + x] < 0) continue;
-            bake_texel(job, &texel[now], &texel[1 - now], x, y, &j->stats[band]);
+            bake_texel(job, &texel[now], &texel[1 - now], x, y, &j->stats[task]);
             now = 1 - now;
         }
     }
@@ -132,16 +130,13 @@ static void sum_stats(esi_bake_stats *out, const band_stats *bands, size_t n)
 
 espalier_status esi_bake_sample(esi_bake_job *job)
 {
-    const size_t bands = (size_t)((job->size + ESI_BAKE_BAND - 1) / ESI_BAKE_BAND), group = (size_t)(8 * esi_slots(job->ctx));
+    const size_t bands = (size_t)((job->size + ESI_BAKE_BAND - 1) / ESI_BAKE_BAND);
     sample_job j = {.bake = job};
-    espalier_status st = ESPALIER_OK;
+    espalier_status st;
 
     j.stats = esi_calloc(job->ctx, bands, sizeof *j.stats, "statistics of the bake");
     if (!j.stats) return ESPALIER_ERR_RESOURCE;
-    for (; st == ESPALIER_OK && j.first_band < bands; j.first_band += group) {
-        st = esi_progress(job->ctx, "bake", j.first_band, bands);
-        if (st == ESPALIER_OK) st = esi_parallel(job->ctx, ESI_MIN(group, bands - j.first_band), bake_band, &j);
-    }
+    st = esi_parallel(job->ctx, bands, bake_band, &j);
     if (st == ESPALIER_OK) sum_stats(job->stats, j.stats, bands);
     esi_free(job->ctx, j.stats);
     return st;

@@ -564,6 +564,54 @@ static void occlusion(void **state)
     test_base_close(&t);
 }
 
+/* ------------------------------------------- a dark outermost layer (row 21) */
+
+static bool layer_voxel(const void *arg, int x, int y, int z, float attrs[6])
+{
+    const float bright = z == 33 ? 0.05f : 0.8f;
+
+    (void)arg;
+    (void)x;
+    (void)y;
+    memcpy(attrs, (float[]){bright, bright, bright, 0, 1, 1}, 24);
+    return z >= 31 && z <= 33;
+}
+
+/* The remeshed surface hovers over the original, here less, there more, so that its own places lie in this layer or that. */
+static void no_salt_and_pepper(void **state)
+{
+    enum { SIZE = 128 };
+    esi_bake_options options = esi_bake_options_clean(SIZE);
+    scene_quad quads[36], whole[1];
+    uint64_t seed = 4;
+    esi_surface out;
+    scene s = {0};
+    int dark = 0;
+    test_base t;
+
+    (void)state;
+    test_base_open(&t, 2);
+    for (int i = 0; i < 36; i++) {
+        const double height = 32.5 + (test_random(&seed) % 120) / 100.0;
+
+        scene_square(quads[i], 2, height / 64 - 0.5, -0.3 + i % 6 * 0.12, -0.3 + i / 6 * 0.12, 0.06, true);
+    }
+    scene_square(whole[0], 2, 32.5 / 64 - 0.5, 0, 0, 0.45, true);
+    scene_mesh(t.ctx, &s, quads, 36, SIZE, 2.0);
+    scene_original(t.ctx, &s, whole, 1, 58, 0);
+    scene_voxels(t.ctx, &s, 64, layer_voxel, NULL);
+    bake(t.ctx, &out, &s, &options, NULL);
+    for (size_t i = 0; i < SIZE * SIZE; i++) assert_memory_equal(out.textures[0].pixels + 4 * i, ((uint8_t[]){204, 204, 204, 255}), 4);
+    esi_surface_free(t.ctx, &out);
+    options.snap = options.facing = false;
+    bake(t.ctx, &out, &s, &options, NULL);
+    for (size_t i = 0; i < SIZE * SIZE; i++) dark += out.textures[0].pixels[4 * i] < 150;
+    assert_true(dark > SIZE * SIZE / 10);
+    esi_surface_free(t.ctx, &out);
+    scene_free(t.ctx, &s);
+    test_base_close(&t);
+}
+
 /* ----------------------------------------------------------------- everything else */
 
 static void everything_scene(espalier_context *ctx, scene *s, esi_bake_options *options)
@@ -652,33 +700,52 @@ static void failing_allocations(void **state)
     test_base_close(&t);
 }
 
-static int polls;
-static int cancel_at_poll(void *user, const char *stage, uint64_t done, uint64_t total)
+/* Asked to stop at the n-th allocation of a bake, whichever stage that belongs to. */
+typedef struct stopping { test_base *t; long at, count; } stopping;
+
+static void *allocate_and_stop(void *user, size_t size, size_t align)
 {
-    assert_string_equal(stage, "bake");
-    assert_true(done < total);
-    return ++polls == *(int *)user;
+    stopping *s = user;
+
+    if (++s->count == s->at) espalier_context_cancel(s->t->ctx);
+    return test_allocate(&s->t->memory, size, align);
+}
+
+static void release(void *user, void *ptr, size_t size)
+{
+    test_release(&((stopping *)user)->t->memory, ptr, size);
 }
 
 static void cancel_while_baking(void **state)
 {
-    int second = 2;
     esi_bake_options options;
+    espalier_allocator before;
+    stopping stop = {0};
     esi_surface out;
+    int cancelled = 0;
     scene s;
     test_base t;
 
     (void)state;
     test_base_open(&t, 1);
-    memset(&s, 0, sizeof s);
     everything_scene(t.ctx, &s, &options);
-    options.texture_size = 512;
-    options.occlusion_rays = 0;
-    polls = 0;
-    espalier_context_set_progress(t.ctx, cancel_at_poll, &second);
-    assert_int_equal(esi_bake(t.ctx, &out, scene_input(&s), &options, NULL), ESPALIER_ERR_CANCELLED);
-    assert_int_equal(polls, 2);
-    esi_clear_error(t.ctx);
+    scene_input(&s);
+    before = t.runtime.allocator;
+    stop.t = &t;
+    t.runtime.allocator = (espalier_allocator){&stop, allocate_and_stop, release};
+    for (stop.at = 1; stop.at == 1 || stop.count >= stop.at - 1; stop.at++) {
+        espalier_status st;
+
+        stop.count = 0;
+        st = esi_bake(t.ctx, &out, &s.input, &options, NULL);
+        if (st != ESPALIER_OK) assert_int_equal(st, ESPALIER_ERR_CANCELLED);
+        cancelled += st != ESPALIER_OK;
+        espalier_context_reset_cancel(t.ctx);
+        esi_clear_error(t.ctx);
+        esi_surface_free(t.ctx, &out);
+    }
+    assert_true(cancelled > 15);
+    t.runtime.allocator = before;
     scene_free(t.ctx, &s);
     test_base_close(&t);
 }
@@ -728,6 +795,32 @@ static void arrays_that_do_not_go_together(void **state)
     test_base_close(&t);
 }
 
+/* A mesh without faces: pictures of the size asked for, nothing in them. */
+static void no_faces(void **state)
+{
+    esi_bake_options options;
+    esi_bake_stats stats;
+    esi_surface out;
+    scene s;
+    test_base t;
+
+    (void)state;
+    test_base_open(&t, 1);
+    everything_scene(t.ctx, &s, &options);
+    s.mesh.n_faces = 0;
+    s.unwrapped.n_charts = 0;
+    for (int i = 0; i < 2; i++) {
+        options.gutter = i == 0 ? ESI_GUTTER_NEAREST : ESI_GUTTER_TELEA;
+        bake(t.ctx, &out, &s, &options, &stats);
+        assert_int_equal(stats.texels_covered, 0);
+        assert_int_equal(out.textures[0].width, 77);
+        assert_int_equal(out.mesh.n_faces, 0);
+        esi_surface_free(t.ctx, &out);
+    }
+    scene_free(t.ctx, &s);
+    test_base_close(&t);
+}
+
 /* No voxel anywhere near: black, not a crash; and a bake that needs no original. */
 static void nothing_near(void **state)
 {
@@ -772,10 +865,12 @@ int main(void)
         cmocka_unit_test(normal_map),
         cmocka_unit_test(normal_map_gives_the_original_back),
         cmocka_unit_test(occlusion),
+        cmocka_unit_test(no_salt_and_pepper),
         cmocka_unit_test(threads_do_not_matter),
         cmocka_unit_test(failing_allocations),
         cmocka_unit_test(cancel_while_baking),
         cmocka_unit_test(arrays_that_do_not_go_together),
+        cmocka_unit_test(no_faces),
         cmocka_unit_test(nothing_near),
     };
 
