@@ -17,6 +17,7 @@ typedef struct item {
 
 static const item items[] = {
     {"unwrap", bench_mesh_unwrap, false},
+    {"simplify", bench_mesh_simplify, false},
     /* One line each, so that lists merge easily. */
 };
 
