@@ -3,9 +3,10 @@
  * remesh_band.c: the cells that the surface at distance epsilon can touch, and the function at their corners.
  *
  * A cell stays when the distance d of its centre has |d - epsilon| < 0.87 cells. Cubes of 32, 16, .. 2 cells are looked at before: as a
- * distance changes by no more than one moves, a cube that fails the same test with its own size has no such cell. Every search begins
- * at the triangle that was nearest to the cube around it, so it has little left to rule out.
+ * distance changes by no more than one moves, a cube that fails the same test with its own size has no such cell. Eight centres or corners
+ * are measured at a time, beginning at the triangle that was nearest to the cube around them.
  */
+#include "mesh/bvh_packet.h"
 #include "mesh/remesh_internal.h"
 
 #include <math.h>
@@ -17,12 +18,13 @@
 
 typedef struct found_cell { uint32_t place; int32_t seed; } found_cell;       /* place: (x, y in the tile, z) */
 
-typedef struct cell_scratch {
+typedef struct band_scratch {
     uint64_t *bits;                /* [TILE * TILE][words] */
     found_cell *found;
     int64_t n_found, capacity;
     bool failed;
-} cell_scratch;
+    bvh_packet packet;
+} band_scratch;
 
 typedef struct tile_cells { int64_t count; uint16_t *z; int32_t *seeds; } tile_cells;
 
@@ -32,9 +34,9 @@ typedef struct band_job {
     remesh_grid grid;
     remesh_band *band;
     int32_t tiles, words;          /* tiles along an axis; 64-bit words of a column */
-    cell_scratch *scratch;         /* per slot */
+    band_scratch *scratch;         /* per slot */
     tile_cells *tile;
-    int32_t *seeds;                /* per cell: the nearest triangle */
+    int32_t *seeds;                /* per cell: the triangle nearest to its centre */
 } band_job;
 
 static inline float lattice_point(const remesh_grid *g, float i, int axis)
@@ -42,7 +44,7 @@ static inline float lattice_point(const remesh_grid *g, float i, int axis)
     return (i / (float)g->resolution - 0.5f) * g->scale + g->center[axis];
 }
 
-static void note_cell(const band_job *job, cell_scratch *s, const int32_t origin[2], const int32_t at[3], int32_t seed)
+static void note_cell(const band_job *job, band_scratch *s, const int32_t origin[2], const int32_t at[3], int32_t seed)
 {
     const uint32_t column = (uint32_t)((at[0] - origin[0]) * TILE + (at[1] - origin[1]));
 
@@ -61,26 +63,62 @@ static void note_cell(const band_job *job, cell_scratch *s, const int32_t origin
     s->bits[(size_t)column * (size_t)job->words + (size_t)(at[2] >> 6)] |= UINT64_C(1) << (at[2] & 63);
 }
 
-static void look_at_cube(const band_job *job, cell_scratch *s, const int32_t origin[2], const int32_t at[3], int32_t size, int32_t seed)
+/* The eight cubes of `size` in the cube at `at`: distances of their centres from the surface where those are of interest. */
+static void measure_children(const band_job *job, bvh_packet *p, const int32_t at[3], int32_t size, int32_t seed, float distance[8],
+                             int32_t seeds[8])
 {
     const remesh_grid *g = &job->grid;
-    const float reach = g->reach * (float)size;
-    float p[3], d;
+    int lane[8];
 
-    for (int k = 0; k < 3; k++) {
-        if (at[k] >= g->resolution) return;
-        p[k] = lattice_point(g, (float)at[k] + 0.5f * (float)size, k);
-    }
-    d = bvh_distance_from(job->bvh, p, g->epsilon + reach, &seed);
-    if (!(fabsf(d - g->epsilon) < reach) || s->failed) return;
-    if (size == 1) {
-        note_cell(job, s, origin, at, seed);
-        return;
-    }
+    p->n = 0;
     for (int i = 0; i < 8; i++) {
-        const int32_t half = size / 2, child[3] = {at[0] + (i >> 2) * half, at[1] + (i >> 1 & 1) * half, at[2] + (i & 1) * half};
-        look_at_cube(job, s, origin, child, half, seed);
+        const int32_t child[3] = {at[0] + (i >> 2) * size, at[1] + (i >> 1 & 1) * size, at[2] + (i & 1) * size};
+        float centre[3];
+
+        distance[i] = INFINITY;
+        lane[i] = -1;
+        if (child[0] >= g->resolution || child[1] >= g->resolution || child[2] >= g->resolution) continue;
+        for (int k = 0; k < 3; k++) centre[k] = lattice_point(g, (float)child[k] + 0.5f * (float)size, k);
+        lane[i] = p->n;
+        bvh_packet_add(p, centre, seed);
     }
+    bvh_packet_measure(job->bvh, p, g->epsilon + g->reach * (float)size);
+    for (int i = 0; i < 8; i++) {
+        if (lane[i] < 0) continue;
+        distance[i] = p->distance[lane[i]];
+        seeds[i] = p->seed[lane[i]];
+    }
+}
+
+/* A cube that stays: what of it stays. */
+static void look_into_cube(const band_job *job, band_scratch *s, const int32_t origin[2], const int32_t at[3], int32_t size, int32_t seed)
+{
+    const int32_t half = size / 2;
+    const float reach = job->grid.reach * (float)half;
+    float distance[8];
+    int32_t seeds[8] = {0};
+
+    measure_children(job, &s->packet, at, half, seed, distance, seeds);
+    for (int i = 0; i < 8 && !s->failed; i++) {
+        const int32_t child[3] = {at[0] + (i >> 2) * half, at[1] + (i >> 1 & 1) * half, at[2] + (i & 1) * half};
+
+        if (!(fabsf(distance[i] - job->grid.epsilon) < reach)) continue;
+        if (half == 1) note_cell(job, s, origin, child, seeds[i]);
+        else look_into_cube(job, s, origin, child, half, seeds[i]);
+    }
+}
+
+static void look_at_cube(const band_job *job, band_scratch *s, const int32_t origin[2], int32_t z)
+{
+    const remesh_grid *g = &job->grid;
+    const int32_t at[3] = {origin[0], origin[1], z};
+    const float reach = g->reach * (float)TILE;
+    int32_t seed = -1;
+    float p[3];
+
+    for (int k = 0; k < 3; k++) p[k] = lattice_point(g, (float)at[k] + 0.5f * (float)TILE, k);
+    if (fabsf(bvh_distance_from(job->bvh, p, g->epsilon + reach, &seed) - g->epsilon) < reach)
+        look_into_cube(job, s, origin, at, TILE, seed);
 }
 
 static inline int bit_count(uint64_t v)
@@ -91,7 +129,7 @@ static inline int bit_count(uint64_t v)
 }
 
 /* From the order of finding into columns; counts go to cells.start. */
-static void order_cells(const band_job *job, cell_scratch *s, const int32_t origin[2], tile_cells *out)
+static void order_cells(const band_job *job, band_scratch *s, const int32_t origin[2], tile_cells *out)
 {
     const int32_t side = job->grid.resolution, words = job->words;
     int64_t first[TILE * TILE], at = 0;
@@ -119,7 +157,7 @@ static void order_cells(const band_job *job, cell_scratch *s, const int32_t orig
 static void find_cells(void *arg, size_t index, int slot)
 {
     band_job *job = arg;
-    cell_scratch *s = &job->scratch[slot];
+    band_scratch *s = &job->scratch[slot];
     tile_cells *out = &job->tile[index];
     const int32_t origin[2] = {(int32_t)index / job->tiles * TILE, (int32_t)index % job->tiles * TILE};
     const size_t words = (size_t)TILE * TILE * (size_t)job->words;
@@ -130,7 +168,7 @@ static void find_cells(void *arg, size_t index, int slot)
     memset(s->bits, 0, words * sizeof *s->bits);
     for (int32_t z = 0; z < job->grid.resolution; z += TILE) {
         if (esi_cancel_requested(job->ctx)) return;
-        look_at_cube(job, s, origin, (const int32_t[3]){origin[0], origin[1], z}, TILE, -1);
+        look_at_cube(job, s, origin, z);
     }
     if (s->failed || !s->n_found) return;
     out->z = esi_alloc(job->ctx, (size_t)s->n_found, sizeof *out->z, "remesh cells");
@@ -203,12 +241,13 @@ done:
     for (size_t i = 0; job->scratch && i < slots; i++) {
         esi_free(job->ctx, job->scratch[i].bits);
         esi_free(job->ctx, job->scratch[i].found);
+        job->scratch[i].bits = NULL;
+        job->scratch[i].found = NULL;
     }
     for (size_t i = 0; job->tile && i < n_tiles; i++) {
         esi_free(job->ctx, job->tile[i].z);
         esi_free(job->ctx, job->tile[i].seeds);
     }
-    esi_free(job->ctx, job->scratch);
     esi_free(job->ctx, job->tile);
     return st;
 }
@@ -282,22 +321,65 @@ static void count_column(const band_job *job, int32_t x, int32_t y)
     job->band->corners.start[(int64_t)x * job->band->corners.side + y + 1] = n;
 }
 
-static void measure_column(const band_job *job, int32_t x, int32_t y)
+/* z, and in f for now the bits of the seed. */
+static void seed_column(const band_job *job, int32_t x, int32_t y)
 {
-    const remesh_grid *g = &job->grid;
     const remesh_columns *corners = &job->band->corners;
     int64_t at = corners->start[(int64_t)x * corners->side + y];
-    float p[3] = {lattice_point(g, (float)x, 0), lattice_point(g, (float)y, 1), 0.0f};
     corner_walk w;
     int32_t z;
 
     walk_start(&w, &job->band->cells, x, y);
     while (w.n && (z = walk_next(&w)) >= 0) {
-        int32_t seed = job->seeds[w.cell];
-
-        p[2] = lattice_point(g, (float)z, 2);
         corners->z[at] = (uint16_t)z;
-        job->band->f[at++] = bvh_distance_from(job->bvh, p, INFINITY, &seed) - g->epsilon;
+        memcpy(&job->band->f[at++], &job->seeds[w.cell], sizeof(float));
+    }
+}
+
+/* The corners of two by two columns with z in [at[2], at[2] + 2). first: where the columns stand. */
+static void measure_block(const band_job *job, bvh_packet *p, const int32_t at[3], int64_t first[4], const int64_t end[4])
+{
+    const remesh_grid *g = &job->grid;
+    const remesh_columns *corners = &job->band->corners;
+    int64_t place[PACKET_POINTS];
+
+    p->n = 0;
+    for (int c = 0; c < 4; c++) {
+        float point[3] = {lattice_point(g, (float)(at[0] + c / 2), 0), lattice_point(g, (float)(at[1] + c % 2), 1), 0.0f};
+
+        for (; first[c] < end[c] && corners->z[first[c]] < at[2] + 2; first[c]++) {
+            int32_t seed;
+
+            memcpy(&seed, &job->band->f[first[c]], sizeof seed);
+            point[2] = lattice_point(g, (float)corners->z[first[c]], 2);
+            place[p->n] = first[c];
+            bvh_packet_add(p, point, seed);
+        }
+    }
+    bvh_packet_measure(job->bvh, p, INFINITY);
+    for (int i = 0; i < p->n; i++) job->band->f[place[i]] = p->distance[i] - g->epsilon;
+}
+
+static void measure_columns(const band_job *job, bvh_packet *p, int32_t x, int32_t y)
+{
+    const remesh_columns *corners = &job->band->corners;
+    int64_t first[4], end[4];
+
+    for (int c = 0; c < 4; c++) {
+        const int32_t cx = x + c / 2, cy = y + c % 2;
+        const bool there = cx < corners->side && cy < corners->side;
+
+        first[c] = there ? corners->start[(int64_t)cx * corners->side + cy] : 0;
+        end[c] = there ? corners->start[(int64_t)cx * corners->side + cy + 1] : 0;
+    }
+    for (;;) {
+        int32_t least = INT32_MAX;
+
+        for (int c = 0; c < 4; c++) {
+            if (first[c] < end[c] && corners->z[first[c]] < least) least = corners->z[first[c]];
+        }
+        if (least == INT32_MAX) return;
+        measure_block(job, p, (const int32_t[3]){x, y, least / 2 * 2}, first, end);
     }
 }
 
@@ -309,8 +391,14 @@ static void count_corners(void *arg, size_t index, int slot)
 
 static void measure_corners(void *arg, size_t index, int slot)
 {
-    (void)slot;
-    each_corner_column(arg, index, measure_column);
+    const band_job *job = arg;
+    const int32_t side = job->band->corners.side, tiles = (side + CORNER_TILE - 1) / CORNER_TILE;
+    const int32_t x0 = (int32_t)index / tiles * CORNER_TILE, y0 = (int32_t)index % tiles * CORNER_TILE;
+
+    each_corner_column(job, index, seed_column);
+    for (int32_t x = x0; x < ESI_MIN(x0 + CORNER_TILE, side); x += 2) {
+        for (int32_t y = y0; y < ESI_MIN(y0 + CORNER_TILE, side); y += 2) measure_columns(job, &job->scratch[slot].packet, x, y);
+    }
 }
 
 static espalier_status make_corners(band_job *job)
@@ -342,6 +430,7 @@ espalier_status remesh_band_make(espalier_context *ctx, remesh_band *out, const 
     if (st == ESPALIER_OK && out->cells.count == 0)
         st = esi_fail(ctx, ESPALIER_ERR_SOUNDNESS, "remesh: the mesh is outside the grid");
     if (st == ESPALIER_OK) st = make_corners(&job);
+    esi_free(ctx, job.scratch);
     esi_free(ctx, job.seeds);
     return st;
 }

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bvh_packet.c: one walk through the tree for a few points. It lists the leaves that are near enough to the box of all points; each point then
+ * takes those that are near enough to itself.
+ */
+#include "mesh/bvh_packet.h"
+#include "mesh/bvh_nearest.h"
+
+#define LISTED 32                  /* nodes' worth of leaves that are looked at together */
+
+typedef struct search {
+    const esi_bvh *bvh;
+    int n;
+    probe probes[PACKET_POINTS];
+    nearest best[PACKET_POINTS];
+    float limit[PACKET_POINTS], largest_limit;
+    float low[3], high[3];         /* of all points */
+    int listed;                    /* leaves */
+    bvh_node leaves[LISTED];
+} search;
+
+static void start(search *s, const bvh_packet *p, float max_distance)
+{
+    for (int k = 0; k < 3; k++) {
+        s->low[k] = INFINITY;
+        s->high[k] = -INFINITY;
+    }
+    s->n = p->n;
+    s->listed = 0;
+    s->largest_limit = 0.0f;
+    for (int i = 0; i < p->n; i++) {
+        s->probes[i] = make_probe(s->bvh, p->point[i]);
+        s->best[i] = (nearest){.distance2 = bound_of(&s->probes[i], max_distance), .face = -1};
+        if (p->seed[i] >= 0) try_triangle(&s->bvh->triangles[p->seed[i]], &s->probes[i], &s->best[i]);
+        s->limit[i] = box_limit(&s->probes[i], s->best[i].distance2);
+        s->largest_limit = ESI_MAX(s->largest_limit, s->limit[i]);
+        for (int k = 0; k < 3; k++) {
+            s->low[k] = ESI_MIN(s->low[k], p->point[i][k]);
+            s->high[k] = ESI_MAX(s->high[k], p->point[i][k]);
+        }
+    }
+}
+
+/* Bit per child within the limit of the box of all points. */
+static inline unsigned children_near(const search *s, const bvh_node *n)
+{
+    float d2[BVH_WIDTH] = {0.0f};
+
+    for (int k = 0; k < 3; k++) {
+        for (int lane = 0; lane < BVH_WIDTH; lane++) {
+            const float below = n->min[k][lane] - s->high[k], above = s->low[k] - n->max[k][lane];
+            const float d = (below > 0.0f ? below : 0.0f) + (above > 0.0f ? above : 0.0f);
+
+            d2[lane] += d * d;
+        }
+    }
+    return lanes_within(d2, s->largest_limit);
+}
+
+static void look_at_leaves(search *s)
+{
+    const int nodes = (s->listed + BVH_WIDTH - 1) / BVH_WIDTH;
+
+    for (int i = s->listed; i < nodes * BVH_WIDTH; i++) {
+        for (int k = 0; k < 3; k++) {
+            s->leaves[nodes - 1].min[k][i % BVH_WIDTH] = INFINITY;
+            s->leaves[nodes - 1].max[k][i % BVH_WIDTH] = -INFINITY;
+        }
+    }
+    s->largest_limit = 0.0f;
+    for (int i = 0; i < s->n; i++) {
+        for (int k = 0; k < nodes; k++) {
+            float d2[BVH_WIDTH];
+
+            box_distances(&s->leaves[k], s->probes[i].p, d2);
+            for (unsigned near = lanes_within(d2, s->limit[i]); near; near &= near - 1) {
+                const int lane = lowest_lane[near];
+                const bvh_triangle *t = &s->bvh->triangles[s->leaves[k].child[lane]];
+
+                for (int32_t c = 0; c < s->leaves[k].count[lane]; c++) {
+                    if (try_triangle(t + c, &s->probes[i], &s->best[i])) s->limit[i] = box_limit(&s->probes[i], s->best[i].distance2);
+                }
+            }
+        }
+        s->largest_limit = ESI_MAX(s->largest_limit, s->limit[i]);
+    }
+    s->listed = 0;
+}
+
+static inline void list_leaf(search *s, const bvh_node *n, int lane)
+{
+    bvh_node *to = &s->leaves[s->listed / BVH_WIDTH];
+    const int at = s->listed++ % BVH_WIDTH;
+
+    for (int k = 0; k < 3; k++) {
+        to->min[k][at] = n->min[k][lane];
+        to->max[k][at] = n->max[k][lane];
+    }
+    to->child[at] = n->child[lane];
+    to->count[at] = n->count[lane];
+    if (s->listed == LISTED * BVH_WIDTH) look_at_leaves(s);
+}
+
+static void walk(search *s)
+{
+    int32_t stack[BVH_STACK];
+    int top = 0;
+
+    stack[top++] = 0;
+    while (top > 0) {
+        const bvh_node *n = &s->bvh->nodes[stack[--top]];
+
+        for (unsigned near = children_near(s, n); near; near &= near - 1) {
+            const int lane = lowest_lane[near];
+
+            if (n->count[lane] == 0) stack[top++] = n->child[lane];
+            else list_leaf(s, n, lane);
+        }
+    }
+    look_at_leaves(s);
+}
+
+void bvh_packet_measure(const esi_bvh *bvh, bvh_packet *p, float max_distance)
+{
+    search s;
+
+    s.bvh = bvh;
+    start(&s, p, max_distance);
+    walk(&s);
+    for (int i = 0; i < p->n; i++) {
+        const float distance = s.best[i].face >= 0 ? sqrtf(s.best[i].distance2) : INFINITY;
+
+        p->distance[i] = distance <= max_distance ? distance : INFINITY;
+        if (s.best[i].face >= 0) p->seed[i] = (int32_t)(s.best[i].triangle - bvh->triangles);
+    }
+}

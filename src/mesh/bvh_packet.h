@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bvh_packet.h: distances of up to eight points that lie close together, the corners of a small cube, say: the tree is walked once for all of
+ * them. The answers are those of single queries, bit for bit.
+ */
+#ifndef ESI_MESH_BVH_PACKET_H
+#define ESI_MESH_BVH_PACKET_H
+
+#include "mesh/bvh_internal.h"
+
+#define PACKET_POINTS 8
+
+typedef struct bvh_packet {
+    int n;
+    float point[PACKET_POINTS][3];
+    int32_t seed[PACKET_POINTS];   /* in: a triangle that may be near (position in bvh->triangles), or -1; out: the nearest one found */
+    float distance[PACKET_POINTS]; /* out; INFINITY when farther than asked for */
+} bvh_packet;
+
+static inline void bvh_packet_add(bvh_packet *p, const float at[3], int32_t seed)
+{
+    memcpy(p->point[p->n], at, sizeof p->point[p->n]);
+    p->seed[p->n++] = seed;
+}
+
+void bvh_packet_measure(const esi_bvh *bvh, bvh_packet *packet, float max_distance);
+
+#endif
