@@ -97,6 +97,19 @@ done:
     return st;
 }
 
+/* Faces far smaller than a texel may turn over when the atlas is rounded to float: those become a point. */
+static void collapse_flipped(float *uv, int64_t n_faces)
+{
+    for (int64_t f = 0; f < n_faces; f++) {
+        float *p = uv + 6 * f;
+        double ux = (double)p[2] - (double)p[0], uy = (double)p[3] - (double)p[1];
+        double vx = (double)p[4] - (double)p[0], vy = (double)p[5] - (double)p[1];
+        if (ux * vy - uy * vx >= 0.0) continue;
+        memcpy(p + 2, p, 2 * sizeof *p);
+        memcpy(p + 4, p, 2 * sizeof *p);
+    }
+}
+
 espalier_status esi_mesh_unwrap(espalier_context *ctx, esi_unwrapped *out, const esi_mesh *mesh, const esi_unwrap_options *options)
 {
     esi_charts charts = {0};
@@ -107,6 +120,7 @@ espalier_status esi_mesh_unwrap(espalier_context *ctx, esi_unwrapped *out, const
     memset(out, 0, sizeof *out);
     st = options->box ? esi_charts_box(ctx, &charts, mesh) : esi_charts_create(ctx, &charts, mesh, &options->charts);
     if (st == ESPALIER_OK) st = esi_charts_pack(ctx, &uv, &charts, mesh, &pack, &out->pack);
+    if (st == ESPALIER_OK) collapse_flipped(uv, mesh->n_faces);
     if (st == ESPALIER_OK) st = build(ctx, out, mesh, &charts, uv);
     if (st == ESPALIER_OK) {
         out->n_charts = charts.n_charts;
