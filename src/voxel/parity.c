@@ -60,7 +60,7 @@ static void find_complete(void *arg, size_t task, int slot)
 }
 
 espalier_status esi_parity_grid_open(espalier_context *ctx, esi_parity_grid *out, const int32_t *coords, int64_t count,
-                                     const esi_voxel_index *index, uint8_t *flags)
+                                     const esi_voxel_index *index, const uint8_t *flags)
 {
     const size_t tasks = (size_t)((count + ROWS_PER_TASK - 1) / ROWS_PER_TASK);
     row_pass pass = {.grid = out};
@@ -94,6 +94,16 @@ static void face_edges(esi_voxel_cursor *cursor, int32_t n, int direction, int32
     rows[3] = beside(cursor, a, -1);
     axes[0] = axes[1] = a;
     axes[2] = axes[3] = b;
+}
+
+bool esi_parity_face_is_odd(const esi_parity_grid *g, esi_voxel_cursor *cursor, int32_t n, int direction)
+{
+    int32_t rows[4];
+    int axes[4], count = 0;
+
+    face_edges(cursor, n, direction, rows, axes);
+    for (int i = 0; i < 4; i++) count += edge_on(g, rows[i], axes[i]);
+    return count & 1;
 }
 
 static void count_odd(void *arg, size_t task, int slot)
@@ -145,6 +155,7 @@ espalier_status esi_parity_count_odd(espalier_context *ctx, int64_t *odd, const 
 
 typedef struct cluster_job {
     const esi_parity_grid *grid;
+    uint8_t *flags;                /* the grid's */
     const esi_parity_edges *candidates;
     esi_repair_mode mode;
     int32_t *parent;               /* [candidates] union-find, lowest is root; afterwards the root itself */
@@ -370,11 +381,11 @@ static unsigned small_best(small_cluster *s, int *odd)
     return best;
 }
 
-static void note_flip(const esi_parity_grid *g, int64_t edge, esi_repair_stats *stats)
+static void note_flip(uint8_t *flags, int64_t edge, esi_repair_stats *stats)
 {
-    g->flags[edge] = !g->flags[edge];
+    flags[edge] = !flags[edge];
     stats->flips++;
-    if (g->flags[edge]) {
+    if (flags[edge]) {
         stats->flips_on++;
     } else {
         stats->flips_off++;
@@ -395,7 +406,7 @@ static void solve_small(const cluster_job *job, esi_voxel_cursor *cursor, const 
     pattern = small_best(&s, &after);
     if (job->mode == ESI_REPAIR_CLOSE && after > 0) return;
     for (int i = 0; i < n; i++) {
-        if (pattern >> i & 1) note_flip(job->grid, s.edge[i], stats);
+        if (pattern >> i & 1) note_flip(job->flags, s.edge[i], stats);
     }
     *odd_change += after - before;
 }
@@ -498,7 +509,6 @@ static espalier_status push_around(espalier_context *ctx, const cluster_job *job
 static espalier_status solve_large(espalier_context *ctx, const cluster_job *job, const int32_t *members, int64_t n,
                                    esi_repair_stats *stats, int64_t *odd_change)
 {
-    const esi_parity_grid *g = job->grid;
     gain_heap heap = {0};
     esi_voxel_cursor cursor;
     bool touches_odd = false;
@@ -506,7 +516,7 @@ static espalier_status solve_large(espalier_context *ctx, const cluster_job *job
     int32_t *undo = NULL;
     espalier_status st = ESPALIER_OK;
 
-    esi_voxel_cursor_init(&cursor, g->index);
+    esi_voxel_cursor_init(&cursor, job->grid->index);
     for (int64_t i = 0; st == ESPALIER_OK && i < n; i++) {
         const flip_gain gain = gain_of(job, &cursor, members[i]);
 
@@ -526,7 +536,7 @@ static espalier_status solve_large(espalier_context *ctx, const cluster_job *job
         const int64_t edge = job->candidates->edges[top.candidate];
 
         if (now.odd >= 0 || now.odd != top.odd || now.over != top.over) continue;       /* its present gain was pushed when it changed */
-        g->flags[edge] = !g->flags[edge];
+        job->flags[edge] = !job->flags[edge];
         change += now.odd;
         undo[flips++] = top.candidate;
         st = push_around(ctx, job, &cursor, &heap, edge);
@@ -536,10 +546,10 @@ static espalier_status solve_large(espalier_context *ctx, const cluster_job *job
     for (int64_t i = 0; i < flips; i++) {
         const int64_t edge = job->candidates->edges[undo[i]];
 
-        g->flags[edge] = !g->flags[edge];
+        job->flags[edge] = !job->flags[edge];
     }
     if (left > 0) goto done;
-    for (int64_t i = 0; i < flips; i++) note_flip(g, job->candidates->edges[undo[i]], stats);
+    for (int64_t i = 0; i < flips; i++) note_flip(job->flags, job->candidates->edges[undo[i]], stats);
     *odd_change += change;
 done:
     esi_free(ctx, undo);
@@ -566,10 +576,10 @@ static void solve_clusters(void *arg, size_t task, int slot)
     }
 }
 
-espalier_status esi_parity_solve(espalier_context *ctx, const esi_parity_grid *grid, const esi_parity_edges *candidates,
+espalier_status esi_parity_solve(espalier_context *ctx, const esi_parity_grid *grid, uint8_t *flags, const esi_parity_edges *candidates,
                                  esi_repair_mode mode, esi_repair_stats *stats, int64_t *odd_change)
 {
-    cluster_job job = {.grid = grid, .candidates = candidates, .mode = mode};
+    cluster_job job = {.grid = grid, .flags = flags, .candidates = candidates, .mode = mode};
     size_t tasks = 0;
     espalier_status st = ESPALIER_ERR_RESOURCE;
 

@@ -16,22 +16,24 @@ typedef struct esi_parity_grid {
     int64_t count;
     const esi_voxel_index *index;
     uint8_t *complete;             /* [count] bit a: the four voxels of edge a exist */
-    uint8_t *flags;                /* [count][3]; the caller's, changed in place */
+    const uint8_t *flags;          /* [count][3] */
 } esi_parity_grid;
 
 /* Fills everything but index and flags. complete is esi_alloc'ed and the receiver's to free. */
 espalier_status esi_parity_grid_open(espalier_context *ctx, esi_parity_grid *out, const int32_t *coords, int64_t count,
-                                     const esi_voxel_index *index, uint8_t *flags);
+                                     const esi_voxel_index *index, const uint8_t *flags);
+/* cursor: at row n. */
+bool esi_parity_face_is_odd(const esi_parity_grid *grid, esi_voxel_cursor *cursor, int32_t n, int direction);
 espalier_status esi_parity_count_odd(espalier_context *ctx, int64_t *odd, const esi_parity_grid *grid);
 
-/* Edges that may change, ascending, and what a change costs (>= 0, finite). Adds to the cluster and flip fields of stats, and the change of
- * the number of odd faces to *odd_change. */
+/* Edges that may change, ascending, and what a change costs (>= 0, finite). flags: the grid's, to write to. Adds to the cluster and flip
+ * fields of stats, and the change of the number of odd faces to *odd_change. */
 typedef struct esi_parity_edges {
     const int64_t *edges;
     const float *costs;
     int64_t count;
 } esi_parity_edges;
-espalier_status esi_parity_solve(espalier_context *ctx, const esi_parity_grid *grid, const esi_parity_edges *candidates,
+espalier_status esi_parity_solve(espalier_context *ctx, const esi_parity_grid *grid, uint8_t *flags, const esi_parity_edges *candidates,
                                  esi_repair_mode mode, esi_repair_stats *stats, int64_t *odd_change);
 
 #endif

@@ -25,9 +25,10 @@ typedef struct esi_repair_stats {
 espalier_status esi_dual_grid_repair_flags(espalier_context *ctx, uint8_t *flags, const int32_t *coords, int64_t count, const float *logits,
                                            double margin, esi_repair_mode mode, esi_repair_stats *stats);
 
-/* Geometric resurrection of missing voxels: an absent voxel that alone is missing for >= 3 flagged edges gets a row with its vertex at the
- * mean of the vertices of its dangling quads, and the flags that leave the fewest odd faces. Every pass sees what the one before added;
- * `passes` at most. Added rows ascend within a pass. esi_alloc'ed. */
+/* Geometric resurrection of missing voxels: an absent voxel gets a row if it alone is missing for >= 3 flagged edges, or if with it, and
+ * the right flags of its own, no face around is odd that was (of several that would do, the one whose neighbours' vertices fit its cell).
+ * Its vertex is the mean of the vertices of its quads. Every pass sees what the one before added; `passes` at most. Added rows ascend
+ * within a pass. */
 typedef struct esi_restored_voxels {
     int32_t *coords;               /* [count][4] */
     float *local;                  /* [count][3] */

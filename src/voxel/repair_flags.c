@@ -102,7 +102,7 @@ espalier_status esi_dual_grid_repair_flags(espalier_context *ctx, uint8_t *flags
     st = esi_parity_grid_open(ctx, &grid, coords, count, &index, flags);
     if (st == ESPALIER_OK) st = esi_parity_count_odd(ctx, &stats->odd_faces_before, &grid);
     if (st == ESPALIER_OK) st = list_candidates(ctx, &job, &candidates, stats);
-    if (st == ESPALIER_OK) st = esi_parity_solve(ctx, &grid, &candidates, mode, stats, &change);
+    if (st == ESPALIER_OK) st = esi_parity_solve(ctx, &grid, flags, &candidates, mode, stats, &change);
     stats->odd_faces_after = stats->odd_faces_before + change;
 done:
     esi_free(ctx, job.edges);

@@ -2,13 +2,17 @@
  *
  * repair_voxels.c: voxels that the decoder's last subdivision dropped come back where the flags around them still ask for them: three or
  * more flagged edges have all their voxels but this one. In a flat patch a lost voxel takes four quads with it, of which three are
- * remembered by its neighbours' flags; the fourth belongs to an edge of its own, whose flag parity finds again.
+ * remembered by its neighbours' flags; the fourth belongs to an edge of its own, whose flag parity finds again. Where the surface is
+ * slanted more of the lost edges are its own: then any voxel beside an odd face will do if with it every face around is even.
  */
 #include "voxel/keys.h"
 #include "voxel/parity.h"
 
 #define ROWS_PER_TASK 16384
 #define EDGES_NEEDED 3
+#define FITS_PER_TASK 1024
+#define NO_FIT 0.5                 /* cells that the vertex of a restored voxel may lie outside its cell, as the decoder's may */
+#define FLAGS_ASK (-1.0)
 
 /* The grid as it grows. Before anything is added coords and flags are the caller's. */
 typedef struct growing_grid {
@@ -30,17 +34,30 @@ static const int8_t corner[3][3][3] = {
 
 /* ------------------------------------------------------------ what is missing */
 
-typedef struct dangling_job {
+typedef struct missing_job {
     const growing_grid *g;
-    uint64_t *keys;                /* NULL: count only. Of the one missing voxel of a flagged edge */
+    const esi_parity_grid *parity;
+    uint64_t *keys;                /* NULL: count only */
     int64_t *first;                /* [tasks + 1] */
-} dangling_job;
+} missing_job;
+
+/* Key of the voxel beside row n, false if it lies outside the grid. */
+static bool neighbor_key(const growing_grid *g, int64_t n, const int d[3], uint64_t *key)
+{
+    int32_t row[4] = {g->coords[4 * n], 0, 0, 0};
+
+    for (int a = 0; a < 3; a++) {
+        row[1 + a] = g->coords[4 * n + 1 + a] + d[a];
+        if (row[1 + a] < 0 || row[1 + a] >= g->grid->grid[a]) return false;
+    }
+    *key = esi_key_pack(row);
+    return true;
+}
 
 /* Key of the only voxel that edge `axis` of row n lacks, false if it lacks none or several or one beyond the grid. */
 static bool missing_voxel(const growing_grid *g, esi_voxel_cursor *cursor, int64_t n, int axis, uint64_t *key)
 {
     int missing = -1;
-    int32_t row[4];
 
     for (int i = 0; i < 3; i++) {
         const int8_t *d = corner[axis][i];
@@ -50,18 +67,13 @@ static bool missing_voxel(const growing_grid *g, esi_voxel_cursor *cursor, int64
         missing = i;
     }
     if (missing < 0) return false;
-    row[0] = g->coords[4 * n];
-    for (int a = 0; a < 3; a++) {
-        row[1 + a] = g->coords[4 * n + 1 + a] + corner[axis][missing][a];
-        if (row[1 + a] >= g->grid->grid[a]) return false;
-    }
-    *key = esi_key_pack(row);
-    return true;
+    return neighbor_key(g, n, (int[]){corner[axis][missing][0], corner[axis][missing][1], corner[axis][missing][2]}, key);
 }
 
+/* Voxels that flagged edges lack, once for each edge. */
 static void find_dangling(void *arg, size_t task, int slot)
 {
-    const dangling_job *job = arg;
+    const missing_job *job = arg;
     const growing_grid *g = job->g;
     const int64_t begin = (int64_t)task * ROWS_PER_TASK, end = ESI_MIN(begin + ROWS_PER_TASK, g->count);
     int64_t at = job->keys ? job->first[task] : 0;
@@ -82,36 +94,344 @@ static void find_dangling(void *arg, size_t task, int slot)
     if (!job->keys) job->first[task + 1] = at;
 }
 
-/* Keys of the voxels to add, ascending; esi_alloc'ed. */
-static espalier_status find_missing(espalier_context *ctx, const growing_grid *g, uint64_t **keys, int64_t *n)
+/* Voxels that alone are missing for an edge around an odd face, whoever would own the edge. */
+static void find_beside_odd(void *arg, size_t task, int slot)
+{
+    const missing_job *job = arg;
+    const growing_grid *g = job->g;
+    const int64_t begin = (int64_t)task * ROWS_PER_TASK, end = ESI_MIN(begin + ROWS_PER_TASK, g->count);
+    int64_t at = job->keys ? job->first[task] : 0;
+    esi_voxel_cursor cursor;
+
+    (void)slot;
+    esi_voxel_cursor_init(&cursor, &g->index);
+    for (int64_t n = begin; n < end; n++) {
+        esi_voxel_cursor_move(&cursor, g->coords + 4 * n);
+        for (int d = 0; d < 3; d++) {
+            if (!esi_parity_face_is_odd(job->parity, &cursor, (int32_t)n, d)) continue;
+            for (int side = 0; side < 4; side++) {
+                const int across = (d + 1 + (side >> 1)) % 3;
+                int near[3] = {0, 0, 0}, far[3] = {0, 0, 0};
+                bool near_missing, far_missing;
+                uint64_t key;
+
+                near[across] = far[across] = side & 1 ? 1 : -1;
+                far[d] = 1;
+                near_missing = esi_voxel_cursor_at(&cursor, near[0], near[1], near[2]) < 0;
+                far_missing = esi_voxel_cursor_at(&cursor, far[0], far[1], far[2]) < 0;
+                if (near_missing == far_missing || !neighbor_key(g, n, near_missing ? near : far, &key)) continue;
+                if (job->keys) job->keys[at] = key;
+                at++;
+            }
+        }
+    }
+    if (!job->keys) job->first[task + 1] = at;
+}
+
+/* All keys that `fn` finds, sorted, with repetitions; esi_alloc'ed. */
+static espalier_status collect_keys(espalier_context *ctx, const growing_grid *g, const esi_parity_grid *parity, esi_task_fn fn,
+                                    uint64_t **keys, int64_t *n)
 {
     const size_t tasks = (size_t)((g->count + ROWS_PER_TASK - 1) / ROWS_PER_TASK);
-    dangling_job job = {.g = g};
-    int64_t total, kept = 0;
+    missing_job job = {.g = g, .parity = parity};
     espalier_status st = ESPALIER_ERR_RESOURCE;
 
     *keys = NULL;
     *n = 0;
     job.first = esi_calloc(ctx, tasks + 1, sizeof *job.first, "missing voxels");
-    if (!job.first) goto done;
-    st = esi_parallel(ctx, tasks, find_dangling, &job);
+    if (!job.first) return st;
+    st = esi_parallel(ctx, tasks, fn, &job);
     if (st != ESPALIER_OK) goto done;
     for (size_t t = 0; t < tasks; t++) job.first[t + 1] += job.first[t];
-    total = job.first[tasks];
-    job.keys = esi_alloc(ctx, (size_t)total, sizeof *job.keys, "missing voxels");
-    st = job.keys ? esi_parallel(ctx, tasks, find_dangling, &job) : ESPALIER_ERR_RESOURCE;
-    if (st == ESPALIER_OK) st = esi_keys_sort(ctx, job.keys, (size_t)total);
+    *n = job.first[tasks];
+    job.keys = esi_alloc(ctx, (size_t)*n, sizeof *job.keys, "missing voxels");
+    st = job.keys ? esi_parallel(ctx, tasks, fn, &job) : ESPALIER_ERR_RESOURCE;
+    if (st == ESPALIER_OK) st = esi_keys_sort(ctx, job.keys, (size_t)*n);
     if (st != ESPALIER_OK) goto done;
-    for (int64_t i = 0, end; i < total; i = end) {
-        for (end = i + 1; end < total && job.keys[end] == job.keys[i];) end++;
-        if (end - i >= EDGES_NEEDED) job.keys[kept++] = job.keys[i];
-    }
     *keys = job.keys;
-    *n = kept;
     job.keys = NULL;
 done:
     esi_free(ctx, job.keys);
     esi_free(ctx, job.first);
+    return st;
+}
+
+/* ----------------------------------------------------- would it close the hole */
+
+enum { AROUND = 5, CENTER = 2 };
+
+/* The neighbourhood of an absent voxel, it being in the middle. Row -1: absent; AT_CENTER: the voxel itself. */
+#define AT_CENTER (-2)
+typedef struct neighborhood {
+    const growing_grid *g;
+    int32_t row[AROUND][AROUND][AROUND];
+    bool center_present;
+    unsigned center_flags;         /* bit a: its edge a */
+} neighborhood;
+
+static void load_neighborhood(neighborhood *h, const growing_grid *g, uint64_t key)
+{
+    int32_t v[4];
+
+    esi_key_unpack(v, key);
+    h->g = g;
+    for (int x = 0; x < AROUND; x++) {
+        for (int y = 0; y < AROUND; y++) {
+            for (int z = 0; z < AROUND; z++) {
+                h->row[x][y][z] = esi_voxel_index_find(&g->index, v[0], v[1] + x - CENTER, v[2] + y - CENTER, v[3] + z - CENTER);
+            }
+        }
+    }
+    h->row[CENTER][CENTER][CENTER] = AT_CENTER;
+}
+
+static bool is_present(const neighborhood *h, int x, int y, int z)
+{
+    const int32_t row = h->row[x][y][z];
+
+    return row >= 0 || (row == AT_CENTER && h->center_present);
+}
+
+/* Does a complete edge `axis` belong to the voxel at p, whatever its flag? */
+static bool is_complete(const neighborhood *h, const int p[3], int axis)
+{
+    if (!is_present(h, p[0], p[1], p[2])) return false;
+    for (int i = 0; i < 3; i++) {
+        const int8_t *d = corner[axis][i];
+
+        if (!is_present(h, p[0] + d[0], p[1] + d[1], p[2] + d[2])) return false;
+    }
+    return true;
+}
+
+static bool is_on(const neighborhood *h, const int p[3], int axis)
+{
+    const int32_t row = h->row[p[0]][p[1]][p[2]];
+
+    if (!is_complete(h, p, axis)) return false;
+    return row == AT_CENTER ? (h->center_flags >> axis & 1) != 0 : h->g->flags[3 * (int64_t)row + axis] != 0;
+}
+
+/* Odd faces among those (bit 3 * place + direction) around the middle. */
+static int count_odd_around(const neighborhood *h, const uint8_t marked[27])
+{
+    int odd = 0;
+
+    for (int place = 0; place < 27; place++) {
+        const int n[3] = {place / 9 + CENTER - 1, place / 3 % 3 + CENTER - 1, place % 3 + CENTER - 1};
+
+        for (int d = 0; d < 3; d++) {
+            const int a = d == 0 ? 1 : 0, b = d == 2 ? 1 : 2;
+            int p[3] = {n[0], n[1], n[2]}, q[3] = {n[0], n[1], n[2]};
+
+            if (!(marked[place] >> d & 1)) continue;
+            p[b]--;
+            q[a]--;
+            odd += (is_on(h, n, a) + is_on(h, p, a) + is_on(h, n, b) + is_on(h, q, b)) & 1;
+        }
+    }
+    return odd;
+}
+
+static void mark_face(uint8_t marked[27], const int n[3], int direction)
+{
+    marked[9 * (n[0] - CENTER + 1) + 3 * (n[1] - CENTER + 1) + n[2] - CENTER + 1] |= (uint8_t)(1 << direction);
+}
+
+/* Faces that a complete edge around the middle touches. */
+static void mark_faces(const neighborhood *h, uint8_t marked[27])
+{
+    for (int axis = 0; axis < 3; axis++) {
+        const int b = axis == 0 ? 1 : 0, c = axis == 2 ? 1 : 2;
+
+        for (int owner = 0; owner < 4; owner++) {
+            int p[3] = {CENTER, CENTER, CENTER}, q[3];
+
+            p[b] -= owner & 1;
+            p[c] -= owner >> 1;
+            if (!is_complete(h, p, axis)) continue;
+            mark_face(marked, p, b);
+            mark_face(marked, p, c);
+            memcpy(q, p, sizeof q);
+            q[b]++;
+            mark_face(marked, q, c);
+            memcpy(q, p, sizeof q);
+            q[c]++;
+            mark_face(marked, q, b);
+        }
+    }
+}
+
+static const float *local_of(const growing_grid *g, int64_t row)
+{
+    return row < g->grid->count ? g->grid->local + 3 * row : g->added_local + 3 * (row - g->grid->count);
+}
+
+/* How far the mean of the vertices that would share a quad with the voxel lies from its cell, in cells. The same hole can often be closed
+ * by a voxel on the wrong side of the surface, whose neighbours' vertices all lie beyond its border. */
+static double distance_from_cell(const neighborhood *h)
+{
+    double sum[3] = {0.0, 0.0, 0.0}, worst = 0.0;
+    bool seen[AROUND][AROUND][AROUND] = {{{false}}};
+    int n = 0;
+
+    for (int axis = 0; axis < 3; axis++) {
+        const int b = axis == 0 ? 1 : 0, c = axis == 2 ? 1 : 2;
+
+        for (int i = 0; i < 16; i++) {                               /* owner of the edge, then corner of its quad */
+            int p[3] = {CENTER, CENTER, CENTER};
+            int32_t row;
+
+            p[b] -= i & 1;
+            p[c] -= i >> 1 & 1;
+            if (!is_on(h, p, axis)) continue;
+            p[b] += i >> 2 & 1;
+            p[c] += i >> 3;
+            row = h->row[p[0]][p[1]][p[2]];
+            if (row < 0 || seen[p[0]][p[1]][p[2]]) continue;
+            seen[p[0]][p[1]][p[2]] = true;
+            for (int a = 0; a < 3; a++) sum[a] += (double)(p[a] - CENTER) + (double)local_of(h->g, row)[a];
+            n++;
+        }
+    }
+    for (int a = 0; a < 3 && n > 0; a++) worst = ESI_MAX(worst, ESI_MAX(-sum[a] / n, sum[a] / n - 1.0));
+    return n > 0 ? worst : NO_FIT;
+}
+
+/* Some faces are odd without the voxel, and with it and the right flags of its own none is: distance_from_cell(), else NO_FIT. */
+static double hole_fit(const growing_grid *g, uint64_t key)
+{
+    neighborhood h;
+    uint8_t marked[27] = {0};
+    double best = NO_FIT;
+
+    load_neighborhood(&h, g, key);
+    h.center_present = true;
+    mark_faces(&h, marked);
+    h.center_present = false;
+    if (count_odd_around(&h, marked) == 0) return NO_FIT;
+    h.center_present = true;
+    for (h.center_flags = 0; h.center_flags < 8; h.center_flags++) {
+        if (count_odd_around(&h, marked) == 0) best = ESI_MIN(best, distance_from_cell(&h));
+    }
+    return best;
+}
+
+/* -------------------------------------------------------------------- choosing */
+
+typedef struct fit_job {
+    const growing_grid *g;
+    const uint64_t *keys;          /* ascending, distinct */
+    double *fit;                   /* FLAGS_ASK where the flags alone decide */
+    int64_t count;
+} fit_job;
+
+static void find_fits(void *arg, size_t task, int slot)
+{
+    const fit_job *job = arg;
+    const int64_t begin = (int64_t)task * FITS_PER_TASK, end = ESI_MIN(begin + FITS_PER_TASK, job->count);
+
+    (void)slot;
+    for (int64_t i = begin; i < end; i++) {
+        if (!(job->fit[i] < 0.0)) job->fit[i] = hole_fit(job->g, job->keys[i]);
+    }
+}
+
+static int64_t find_key(const uint64_t *keys, int64_t n, uint64_t key)
+{
+    int64_t low = 0, high = n;
+
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+
+        if (keys[middle] < key) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < n && keys[low] == key ? low : -1;
+}
+
+/* Neighbours are mostly answers to the same question: the best fit of them stays, the lowest of equals. */
+static bool is_best_around(const fit_job *job, int64_t i)
+{
+    int32_t v[4];
+
+    if (job->fit[i] >= NO_FIT) return false;
+    if (job->fit[i] < 0.0) return true;
+    esi_key_unpack(v, job->keys[i]);
+    for (int place = 0; place < 27; place++) {
+        const int32_t row[4] = {v[0], v[1] + place / 9 - 1, v[2] + place / 3 % 3 - 1, v[3] + place % 3 - 1};
+        int64_t other;
+
+        if (place == 13 || !esi_row_in_range(row)) continue;
+        other = find_key(job->keys, job->count, esi_key_pack(row));
+        if (other >= 0 && (job->fit[other] < job->fit[i] || (job->fit[other] == job->fit[i] && other < i))) return false;
+    }
+    return true;
+}
+
+/* Merges the two sorted lists into keys, each key once, and says which the flags alone ask for. */
+static int64_t merge_keys(uint64_t *keys, double *fit, const uint64_t *dangling, int64_t n_dangling, const uint64_t *beside,
+                          int64_t n_beside)
+{
+    int64_t n = 0, i = 0, j = 0;
+
+    while (i < n_dangling || j < n_beside) {
+        const uint64_t key = j >= n_beside || (i < n_dangling && dangling[i] < beside[j]) ? dangling[i] : beside[j];
+        const int64_t first = i, first_beside = j;
+
+        while (i < n_dangling && dangling[i] == key) i++;
+        while (j < n_beside && beside[j] == key) j++;
+        if (i - first < EDGES_NEEDED && j == first_beside) continue;
+        keys[n] = key;
+        fit[n++] = i - first >= EDGES_NEEDED ? FLAGS_ASK : 0.0;
+    }
+    return n;
+}
+
+/* Keys of the voxels to add, ascending and distinct; esi_alloc'ed. */
+static espalier_status find_missing(espalier_context *ctx, const growing_grid *g, uint64_t **keys, int64_t *n)
+{
+    esi_parity_grid parity = {0};
+    uint64_t *dangling = NULL, *beside = NULL, *all = NULL, *chosen;
+    double *fit = NULL;
+    fit_job job = {.g = g};
+    int64_t n_dangling, n_beside, kept = 0;
+    espalier_status st = esi_parity_grid_open(ctx, &parity, g->coords, g->count, &g->index, g->flags);
+
+    *keys = NULL;
+    *n = 0;
+    if (st == ESPALIER_OK) st = collect_keys(ctx, g, &parity, find_dangling, &dangling, &n_dangling);
+    if (st == ESPALIER_OK) st = collect_keys(ctx, g, &parity, find_beside_odd, &beside, &n_beside);
+    if (st != ESPALIER_OK) goto done;
+    st = ESPALIER_ERR_RESOURCE;
+    all = esi_alloc(ctx, (size_t)(n_dangling + n_beside), sizeof *all, "missing voxels");
+    if (!all) goto done;
+    fit = esi_alloc(ctx, (size_t)(n_dangling + n_beside), sizeof *fit, "missing voxels");
+    if (!fit) goto done;
+    job.keys = all;
+    job.fit = fit;
+    job.count = merge_keys(all, fit, dangling, n_dangling, beside, n_beside);
+    st = esi_parallel(ctx, (size_t)((job.count + FITS_PER_TASK - 1) / FITS_PER_TASK), find_fits, &job);
+    if (st != ESPALIER_OK) goto done;
+    chosen = esi_alloc(ctx, (size_t)job.count, sizeof *chosen, "missing voxels");
+    if (!chosen) {
+        st = ESPALIER_ERR_RESOURCE;
+        goto done;
+    }
+    for (int64_t i = 0; i < job.count; i++) {
+        if (is_best_around(&job, i)) chosen[kept++] = all[i];
+    }
+    *keys = chosen;
+    *n = kept;
+done:
+    esi_free(ctx, parity.complete);
+    esi_free(ctx, dangling);
+    esi_free(ctx, beside);
+    esi_free(ctx, all);
+    esi_free(ctx, fit);
     return st;
 }
 
@@ -162,7 +482,7 @@ static espalier_status decide_flags(espalier_context *ctx, const growing_grid *g
         edges[candidates.count] = edge;
         costs[candidates.count++] = 1.0f;
     }
-    st = esi_parity_solve(ctx, parity, &candidates, ESI_REPAIR_REDUCE, &stats, &change);
+    st = esi_parity_solve(ctx, parity, g->own_flags, &candidates, ESI_REPAIR_REDUCE, &stats, &change);
 done:
     esi_free(ctx, edges);
     esi_free(ctx, costs);
@@ -213,7 +533,7 @@ static void place_vertex(const growing_grid *g, const esi_parity_grid *parity, e
         if (!(neighbors >> place & 1)) continue;
         row = esi_voxel_cursor_at(cursor, d[0], d[1], d[2]);
         if (row < 0 || row >= first) continue;
-        local = row < g->grid->count ? g->grid->local + 3 * row : g->added_local + 3 * (row - g->grid->count);
+        local = local_of(g, row);
         for (int a = 0; a < 3; a++) sum[a] += (double)d[a] + (double)local[a];
         found++;
     }

@@ -187,8 +187,8 @@ static bool edge_changes_side(const float *v, const int c[3], int a)
     return inside[0] != inside[1];
 }
 
-/* Random tetrahedra, also far beyond the box: an edge is flagged exactly if one of its ends is inside and the other is not. A cell has a row
- * exactly if an edge around it is flagged. */
+/* Random tetrahedra, also far beyond the box: an edge is flagged exactly if one of its ends is inside and the other is not. A cell has a
+ * row exactly if an edge around it is flagged. */
 static void flags_are_changes_of_inside(void **state)
 {
     static const int32_t faces[4][3] = {{0, 1, 2}, {0, 3, 1}, {0, 2, 3}, {1, 3, 2}};
