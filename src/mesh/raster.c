@@ -29,8 +29,7 @@ void esi_raster_triangle(const double corner[3][2], int32_t width, int32_t heigh
 #define MAX_BANDS 64
 
 typedef struct atlas_job {
-    esi_raster_span_fn fn;
-    void *arg;
+    const esi_raster_sink *sink;
     int32_t size, band_rows, n_bands;
     const int32_t *faces;
     int64_t n_faces;
@@ -86,23 +85,31 @@ static void fill_band(void *arg, size_t task, int slot)
     esi_raster_shape s;
     int32_t x_begin, x_end;
 
-    (void)slot;
+    if (job->sink->begin) job->sink->begin(job->sink->arg, slot, y_begin, y_end);
     for (int64_t i = job->start[task]; i < job->start[task + 1]; i++) {
         if (!face_shape(&s, job, job->list[i], y_begin, y_end)) continue;
         for (int32_t y = s.y_begin; y < s.y_end; y++) {
-            if (esi_raster_row(&s, y, &x_begin, &x_end)) job->fn(job->arg, job->list[i], y, x_begin, x_end);
+            if (esi_raster_row(&s, y, &x_begin, &x_end)) job->sink->span(job->sink->arg, slot, job->list[i], y, x_begin, x_end);
         }
     }
+    if (job->sink->end) job->sink->end(job->sink->arg, slot, y_begin, y_end);
+}
+
+int32_t esi_raster_band_rows(uint32_t size)
+{
+    const int32_t rows = ((int32_t)size + MAX_BANDS - 1) / MAX_BANDS;
+
+    return ESI_MAX(BAND_ROWS, rows + rows % 2);
 }
 
 espalier_status esi_raster_spans(espalier_context *ctx, uint32_t size, const int32_t *faces, int64_t n_faces, const float *uvs,
-                                 esi_raster_span_fn fn, void *arg)
+                                 const esi_raster_sink *sink)
 {
-    atlas_job job = {.fn = fn, .arg = arg, .size = (int32_t)size, .faces = faces, .n_faces = n_faces, .uvs = uvs};
+    atlas_job job = {.sink = sink, .size = (int32_t)size, .faces = faces, .n_faces = n_faces, .uvs = uvs};
     espalier_status st = ESPALIER_OK;
 
     if (size == 0 || size > 65536) return esi_fail(ctx, ESPALIER_ERR_INTERNAL, "raster: an atlas of %u texels", size);
-    job.band_rows = ESI_MAX(BAND_ROWS, (job.size + MAX_BANDS - 1) / MAX_BANDS);
+    job.band_rows = esi_raster_band_rows(size);
     job.n_bands = (job.size + job.band_rows - 1) / job.band_rows;
     job.start = esi_calloc(ctx, (size_t)job.n_bands + 1, sizeof *job.start, "bands of the atlas");
     if (!job.start) {
@@ -126,10 +133,11 @@ typedef struct picture {
     const float *uvs;
 } picture;
 
-static void paint_span(void *arg, int32_t face, int32_t y, int32_t x_begin, int32_t x_end)
+static void paint_span(void *arg, int slot, int32_t face, int32_t y, int32_t x_begin, int32_t x_end)
 {
     const picture *p = arg;
 
+    (void)slot;
     for (int32_t x = x_begin; x < x_end; x++) p->out[(int64_t)y * p->size + x] = face;
 }
 
@@ -190,10 +198,11 @@ espalier_status esi_raster_atlas(espalier_context *ctx, int32_t *out, uint32_t s
                                  const float *uvs, const int32_t *face_chart, int32_t n_charts)
 {
     picture p = {out, (int32_t)size, faces, n_faces, uvs};
+    const esi_raster_sink sink = {.arg = &p, .span = paint_span};
     espalier_status st;
 
     if (size <= 65536) memset(out, 0xff, (size_t)size * size * sizeof *out);
-    if ((st = esi_raster_spans(ctx, size, faces, n_faces, uvs, paint_span, &p)) != ESPALIER_OK) return st;
+    if ((st = esi_raster_spans(ctx, size, faces, n_faces, uvs, &sink)) != ESPALIER_OK) return st;
     return face_chart ? cover_every_chart(ctx, &p, face_chart, n_charts) : ESPALIER_OK;
 }
 

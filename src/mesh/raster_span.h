@@ -118,10 +118,17 @@ static inline void esi_raster_weights(const esi_raster_shape *s, int32_t x, int3
     }
 }
 
-/* Covered spans [x_begin, x_end) of all faces in a size x size atlas: bands of rows in parallel, in a row faces ascending. fn may write to
- * its row. The bands do not depend on the number of threads. */
-typedef void (*esi_raster_span_fn)(void *arg, int32_t face, int32_t y, int32_t x_begin, int32_t x_end);
+/* Covered spans [x_begin, x_end) of all faces in a size x size atlas: bands of rows in parallel, in a band faces ascending. Bands begin at
+ * even rows and do not depend on the number of threads. Functions may write what belongs to their rows or their slot (esi_parallel). */
+typedef struct esi_raster_sink {
+    void *arg;
+    void (*begin)(void *arg, int slot, int32_t y_begin, int32_t y_end);        /* a band begins, ends; may be NULL */
+    void (*span)(void *arg, int slot, int32_t face, int32_t y, int32_t x_begin, int32_t x_end);
+    void (*end)(void *arg, int slot, int32_t y_begin, int32_t y_end);
+} esi_raster_sink;
 espalier_status esi_raster_spans(espalier_context *ctx, uint32_t size, const int32_t *faces, int64_t n_faces, const float *uvs,
-                                 esi_raster_span_fn fn, void *arg);
+                                 const esi_raster_sink *sink);
+/* Rows of a band at most. */
+int32_t esi_raster_band_rows(uint32_t size);
 
 #endif

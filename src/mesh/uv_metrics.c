@@ -169,10 +169,11 @@ static bool strictly_inside(const coverage *c, int32_t face, int32_t x, int32_t 
     return sides == 3 || sides == -3;
 }
 
-static void cover_span(void *arg, int32_t face, int32_t y, int32_t x_begin, int32_t x_end)
+static void cover_span(void *arg, int slot, int32_t face, int32_t y, int32_t x_begin, int32_t x_end)
 {
     const coverage *c = arg;
 
+    (void)slot;
     for (int32_t x = x_begin; x < x_end; x++) {
         const int64_t texel = (int64_t)y * c->size + x;
 
@@ -184,6 +185,7 @@ static void cover_span(void *arg, int32_t face, int32_t y, int32_t x_begin, int3
 static espalier_status measure_coverage(espalier_context *ctx, esi_uv_metrics *out, const esi_mesh *mesh, const float *uvs, uint32_t size)
 {
     coverage c = {.mesh = mesh, .uvs = uvs, .size = (int32_t)size};
+    const esi_raster_sink sink = {.arg = &c, .span = cover_span};
     const size_t texels = (size_t)size * size;
     int64_t covered = 0;
     espalier_status st = ESPALIER_ERR_RESOURCE;
@@ -192,7 +194,7 @@ static espalier_status measure_coverage(espalier_context *ctx, esi_uv_metrics *o
     c.twice = esi_calloc(ctx, texels, 1, "coverage of the atlas");
     if (!c.first || !c.twice) goto done;
     memset(c.first, 0xff, texels * sizeof *c.first);
-    if ((st = esi_raster_spans(ctx, size, mesh->faces, mesh->n_faces, uvs, cover_span, &c)) != ESPALIER_OK) goto done;
+    if ((st = esi_raster_spans(ctx, size, mesh->faces, mesh->n_faces, uvs, &sink)) != ESPALIER_OK) goto done;
     for (size_t i = 0; i < texels; i++) {
         covered += c.first[i] >= 0;
         out->overlapping_texels += c.twice[i];
