@@ -21,6 +21,10 @@ typedef struct esi_mesh_file {
 typedef espalier_status (*esi_mesh_reader)(espalier_context *ctx, esi_surface *out, const esi_mesh_file *file);
 espalier_status esi_ply_parse(espalier_context *ctx, esi_surface *out, const esi_mesh_file *file);
 espalier_status esi_stl_parse(espalier_context *ctx, esi_surface *out, const esi_mesh_file *file);
+espalier_status esi_gltf_parse(espalier_context *ctx, esi_surface *out, const esi_mesh_file *file);
+espalier_status esi_obj_parse(espalier_context *ctx, esi_surface *out, const esi_mesh_file *file);
+espalier_status esi_off_parse(espalier_context *ctx, esi_surface *out, const esi_mesh_file *file);
+espalier_status esi_3mf_parse(espalier_context *ctx, esi_surface *out, const esi_mesh_file *file);
 espalier_status esi_assimp_parse(espalier_context *ctx, esi_surface *out, const esi_mesh_file *file);
 
 /* Triangles whose number is not known in advance. Zero-initialise. */
@@ -33,6 +37,22 @@ espalier_status esi_face_list_reserve(espalier_context *ctx, esi_face_list *list
 espalier_status esi_face_list_polygon(espalier_context *ctx, esi_face_list *list, const int32_t *corners, int64_t n);
 /* Move the triangles into mesh (which has its vertices) and check that they name vertices. ERR_INPUT without any. */
 espalier_status esi_face_list_finish(espalier_context *ctx, esi_face_list *list, esi_mesh *mesh, const char *name);
+
+/* A corner of a face: position and up to two more numbers; -1 = absent. */
+typedef struct esi_corner {
+    int32_t v, t, n;
+} esi_corner;
+
+/* Numbers different corners: the first of each position has its number, further ones follow behind all positions. */
+typedef struct esi_corners {
+    esi_corner *corners;           /* [count]; v = -2: a position that no corner named */
+    int64_t count, capacity;
+    int32_t *table;                /* open addressing */
+    size_t slots, taken;
+} esi_corners;
+espalier_status esi_corners_open(espalier_context *ctx, esi_corners *c, int64_t positions);
+espalier_status esi_corners_number(espalier_context *ctx, esi_corners *c, esi_corner corner, int32_t *index);
+void esi_corners_close(espalier_context *ctx, esi_corners *c);
 
 /* The path of what `reference` (a path or URI) names beside the file; *out is NULL when nothing may be read there: absolute, with "..", a
  * URL, a link out of the directory of the file, or no path known. */

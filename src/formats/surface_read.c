@@ -6,6 +6,7 @@
 #include "formats/surface_io.h"
 
 #include <math.h>
+#include <stdio.h>
 
 typedef struct mesh_format {
     const char *suffix;
@@ -15,17 +16,18 @@ typedef struct mesh_format {
 
 /* Nothing that needs a program's own libraries, animation only, or games of the nineties. */
 static const mesh_format formats[] = {
+    {".glb", esi_gltf_parse, true},
+    {".gltf", esi_gltf_parse, true},
+    {".obj", esi_obj_parse, true},
     {".ply", esi_ply_parse, false},
     {".stl", esi_stl_parse, false},
+    {".off", esi_off_parse, false},
+#ifdef ESPALIER_HAVE_ARCHIVES
+    {".3mf", esi_3mf_parse, false},
+#endif
 #ifdef ESPALIER_HAVE_ASSIMP
-    {".glb", esi_assimp_parse, true},
-    {".gltf", esi_assimp_parse, true},
-    {".obj", esi_assimp_parse, true},
-    {".off", esi_assimp_parse, false},
-    {".3mf", esi_assimp_parse, false},
     {".dae", esi_assimp_parse, true},
     {".fbx", esi_assimp_parse, true},
-    {".x3d", esi_assimp_parse, true},
 #endif
 };
 
@@ -87,13 +89,11 @@ static espalier_status parse(espalier_context *ctx, esi_surface *out, const esi_
     espalier_status st;
 
     if (!format) {
-        return esi_fail(ctx, ESPALIER_ERR_INPUT,
-#ifdef ESPALIER_HAVE_ASSIMP
-                        "%s: not a mesh file by its suffix; .glb .gltf .obj .ply .stl .off .3mf .dae .fbx .x3d are read",
-#else
-                        "%s: this build reads no meshes but .ply and .stl",
-#endif
-                        file->name);
+        char known[128] = "";
+
+        for (size_t i = 0; i < ESI_COUNT(formats); i++)
+            snprintf(known + strlen(known), sizeof known - strlen(known), " %s", formats[i].suffix);
+        return esi_fail(ctx, ESPALIER_ERR_INPUT, "%s: not a mesh by its suffix; this build reads%s", file->name, known);
     }
     if (file->size > esi_limits(ctx)->max_file_bytes) {
         char size[ESI_SIZE_TEXT], limit[ESI_SIZE_TEXT];
