@@ -9,7 +9,7 @@
 #include "mesh/bvh.h"
 
 #define BVH_WIDTH 4
-#define BVH_LEAF 2                 /* triangles per leaf at most */
+#define BVH_LEAF 2                 /* triangles per leaf at most: they are measured in pairs */
 #define BVH_DEPTH 80               /* nodes on a path at most: the builder halves blindly before that */
 #define BVH_STACK (BVH_DEPTH * (BVH_WIDTH - 1) + BVH_WIDTH)
 
@@ -17,7 +17,7 @@
 typedef struct bvh_node {
     float min[3][BVH_WIDTH], max[3][BVH_WIDTH];
     int32_t child[BVH_WIDTH];      /* a node, or the first triangle of a leaf */
-    int32_t count[BVH_WIDTH];      /* 0 = node, 1 .. BVH_LEAF = triangles, -1 = no child */
+    int32_t count[BVH_WIDTH];      /* 0 = node, 1 or 2 = triangles, -1 = no child */
 } bvh_node;
 
 typedef struct bvh_triangle {

@@ -17,7 +17,6 @@
 typedef struct nearest {
     float distance2;
     int32_t face;
-    double weight[3];
     const bvh_triangle *triangle;
 } nearest;
 
@@ -47,127 +46,106 @@ static inline float box_limit(const probe *q, float distance2)
 
 /* ----------------------------------------------------------------- triangles */
 
-/* a, b, c relative to the point; w: barycentric weights of the nearest point. Returns the squared distance. With u = ab . ap and v = ac . ap
- * for the first corner (Ericson's d1, d2), those of the others (d3 .. d6) follow from the sides' products. */
-static inline double nearest_on_triangle(const double a[3], const double ab[3], const double ac[3], double w[3])
-{
-    const double bb = bvh_dot(ab, ab), bc = bvh_dot(ab, ac), cc = bvh_dot(ac, ac);
-    const double d1 = -bvh_dot(ab, a), d2 = -bvh_dot(ac, a);
-    const double d3 = d1 - bb, d4 = d2 - bc, d5 = d1 - bc, d6 = d2 - cc;
-    const double va = d3 * d6 - d5 * d4, vb = d5 * d2 - d1 * d6, vc = d1 * d4 - d3 * d2;
-    double b = 0.0, c = 0.0, d[3];
+static inline double lower(double a, double b) { return a < b ? a : b; }
 
-    if (d1 <= 0.0 && d2 <= 0.0) {                      /* corner a */
-    } else if (d3 >= 0.0 && d4 <= d3) {
-        b = 1.0;
-    } else if (vc <= 0.0 && d1 >= 0.0 && d3 <= 0.0) {  /* side ab */
-        b = d1 / bb;
-    } else if (d6 >= 0.0 && d5 <= d6) {
-        c = 1.0;
-    } else if (vb <= 0.0 && d2 >= 0.0 && d6 <= 0.0) {
-        c = d2 / cc;
-    } else if (va <= 0.0 && d4 >= d3 && d5 >= d6) {
-        c = (d4 - d3) / ((d4 - d3) + (d5 - d6));
-        b = 1.0 - c;
-    } else {
-        const double scale = 1.0 / (va + vb + vc);
-        b = vb * scale;
-        c = vc * scale;
-    }
-    w[0] = 1.0 - b - c;
-    w[1] = b;
-    w[2] = c;
-    for (int k = 0; k < 3; k++) d[k] = a[k] + b * ab[k] + c * ac[k];
-    return bvh_dot(d, d);
+static inline double clamp01(double v)
+{
+    v = v > 0.0 ? v : 0.0;                             /* and what 0 / 0 gives */
+    return v < 1.0 ? v : 1.0;
 }
 
-static inline double nearest_on_segment(const double a[3], const double b[3], double *t)
+/* Squared distances of the point to two triangles side by side, without branches: that of the foot on the plane where it is inside, else
+ * that of the nearest point of the three sides. A face on one line has no inside. With d1 = ab . ap and d2 = ac . ap, the other dot products
+ * and the areas va, vb, vc are Ericson's. */
+static inline void pair_distances(const bvh_triangle *first, const bvh_triangle *second, const probe *q, double out[2])
 {
-    double ab[3], d[3], length2;
-
-    bvh_sub(ab, b, a);
-    length2 = bvh_dot(ab, ab);
-    *t = length2 > 0.0 ? -bvh_dot(ab, a) / length2 : 0.0;
-    *t = *t < 0.0 ? 0.0 : *t > 1.0 ? 1.0 : *t;
-    for (int k = 0; k < 3; k++) d[k] = a[k] + *t * ab[k];
-    return bvh_dot(d, d);
-}
-
-/* The three sides of a face without area. */
-static inline double nearest_on_line(const double a[3], const double b[3], const double c[3], double w[3])
-{
-    const double *corner[3] = {a, b, c};
-    double best = INFINITY;
+    double a[3][2], b[3][2], c[3][2], least[2];
 
     for (int k = 0; k < 3; k++) {
-        double t;
-        const double d2 = nearest_on_segment(corner[k], corner[(k + 1) % 3], &t);
-
-        if (!(d2 < best)) continue;
-        best = d2;
-        w[k] = 1.0 - t;
-        w[(k + 1) % 3] = t;
-        w[(k + 2) % 3] = 0.0;
+        a[k][0] = (double)first->corner[0][k], a[k][1] = (double)second->corner[0][k];
+        b[k][0] = (double)first->corner[1][k], b[k][1] = (double)second->corner[1][k];
+        c[k][0] = (double)first->corner[2][k], c[k][1] = (double)second->corner[2][k];
     }
-    return best;
-}
+    least[0] = first->face < 0 ? INFINITY : 0.0;
+    least[1] = second->face < 0 ? INFINITY : 0.0;
+    for (int i = 0; i < 2; i++) {
+        const double ux = b[0][i] - a[0][i], uy = b[1][i] - a[1][i], uz = b[2][i] - a[2][i];
+        const double vx = c[0][i] - a[0][i], vy = c[1][i] - a[1][i], vz = c[2][i] - a[2][i];
+        const double ax = a[0][i] - q->exact[0], ay = a[1][i] - q->exact[1], az = a[2][i] - q->exact[2];
+        const double bb = ux * ux + uy * uy + uz * uz, bc = ux * vx + uy * vy + uz * vz, cc = vx * vx + vy * vy + vz * vz;
+        const double d1 = -(ux * ax + uy * ay + uz * az), d2 = -(vx * ax + vy * ay + vz * az);
+        const double d3 = d1 - bb, d4 = d2 - bc, d5 = d1 - bc, d6 = d2 - cc, e = d4 - d3, ee = e + (d5 - d6);
+        const double va = d3 * d6 - d5 * d4, vb = d5 * d2 - d1 * d6, vc = d1 * d4 - d3 * d2;
+        const double t1 = clamp01(d1 / bb), t2 = clamp01(d2 / cc), t3 = clamp01(e / ee), scale = 1.0 / (va + vb + vc);
+        const double s1x = ax + t1 * ux, s1y = ay + t1 * uy, s1z = az + t1 * uz;
+        const double s2x = ax + t2 * vx, s2y = ay + t2 * vy, s2z = az + t2 * vz;
+        const double s3x = ax + (1.0 - t3) * ux + t3 * vx, s3y = ay + (1.0 - t3) * uy + t3 * vy, s3z = az + (1.0 - t3) * uz + t3 * vz;
+        const double wb = vb * scale, wc = vc * scale;
+        const double px = ax + wb * ux + wc * vx, py = ay + wb * uy + wc * vy, pz = az + wb * uz + wc * vz;
+        const double side1 = s1x * s1x + s1y * s1y + s1z * s1z, side2 = s2x * s2x + s2y * s2y + s2z * s2z;
+        const double side3 = s3x * s3x + s3y * s3y + s3z * s3z, plane = px * px + py * py + pz * pz;
 
-static inline double nearest_on_face(const bvh_triangle *t, const probe *q, double w[3])
-{
-    double a[3], b[3], c[3];
-
-    for (int k = 0; k < 3; k++) {
-        a[k] = (double)t->corner[0][k] - q->exact[k];
-        b[k] = (double)t->corner[1][k] - q->exact[k];
-        c[k] = (double)t->corner[2][k] - q->exact[k];
+        out[i] = lower(lower(va, vb), vc) > least[i] ? plane : lower(lower(side1, side2), side3);
     }
-    if (t->face < 0) return nearest_on_line(a, b, c, w);
-    bvh_sub(b, b, a);
-    bvh_sub(c, c, a);
-    return nearest_on_triangle(a, b, c, w);
 }
 
 /* True when the triangle took over; equal distances go to the lowest face. */
-static inline bool try_triangle(const bvh_triangle *t, const probe *q, nearest *best)
+static inline bool take_nearer(const bvh_triangle *t, double exact2, nearest *best)
 {
-    double w[3];
-    const float d2 = (float)nearest_on_face(t, q, w);
+    const float d2 = (float)exact2;
 
     if (d2 > best->distance2 || (d2 == best->distance2 && best->face >= 0 && bvh_face(t) >= best->face)) return false;
     best->distance2 = d2;
     best->face = bvh_face(t);
     best->triangle = t;
-    memcpy(best->weight, w, sizeof w);
     return true;
+}
+
+static inline bool try_leaf(const bvh_triangle *t, int32_t count, const probe *q, nearest *best)
+{
+    double d2[2];
+    bool taken;
+
+    pair_distances(t, t + (count > 1), q, d2);
+    taken = take_nearer(t, d2[0], best);
+    if (count > 1) taken |= take_nearer(t + 1, d2[1], best);
+    return taken;
 }
 
 /* ---------------------------------------------------------------------- boxes */
 
-static inline void box_distances(const bvh_node *n, const float p[3], float d2[BVH_WIDTH])
+static const uint8_t lowest_lane[1 << BVH_WIDTH] = {0, 0, 1, 0, 2, 0, 1, 0, 3, 0, 1, 0, 2, 0, 1, 0};
+
+/* Squared distances between a node's boxes and the box from low to high (a point: low = high); returns a bit per child within the limit. Boxes
+ * of missing children are infinitely far. The two forms compute the same numbers. */
+static inline unsigned children_within(const bvh_node *n, const float low[3], const float high[3], float limit, float d2[BVH_WIDTH])
 {
+#if defined(__SSE2__)
+    __m128 sum = _mm_setzero_ps();
+
+    for (int k = 0; k < 3; k++) {
+        const __m128 below = _mm_sub_ps(_mm_loadu_ps(n->min[k]), _mm_set1_ps(high[k]));
+        const __m128 above = _mm_sub_ps(_mm_set1_ps(low[k]), _mm_loadu_ps(n->max[k]));
+        const __m128 d = _mm_max_ps(_mm_max_ps(below, above), _mm_setzero_ps());
+
+        sum = _mm_add_ps(sum, _mm_mul_ps(d, d));
+    }
+    _mm_storeu_ps(d2, sum);
+    return (unsigned)_mm_movemask_ps(_mm_cmple_ps(sum, _mm_set1_ps(limit)));
+#else
+    unsigned within = 0;
+
     for (int lane = 0; lane < BVH_WIDTH; lane++) d2[lane] = 0.0f;
     for (int k = 0; k < 3; k++) {
         for (int lane = 0; lane < BVH_WIDTH; lane++) {
-            const float below = n->min[k][lane] - p[k], above = p[k] - n->max[k][lane];
-            const float d = (below > 0.0f ? below : 0.0f) + (above > 0.0f ? above : 0.0f);      /* at most one is positive */
+            const float below = n->min[k][lane] - high[k], above = low[k] - n->max[k][lane], most = below > above ? below : above;
+            const float d = most > 0.0f ? most : 0.0f;
 
             d2[lane] += d * d;
         }
     }
-}
-
-static const uint8_t lowest_lane[1 << BVH_WIDTH] = {0, 0, 1, 0, 2, 0, 1, 0, 3, 0, 1, 0, 2, 0, 1, 0};
-
-/* Bit per child within the limit. Boxes of missing children are infinitely far. */
-static inline unsigned lanes_within(const float d2[BVH_WIDTH], float limit)
-{
-#if defined(__SSE2__)
-    return (unsigned)_mm_movemask_ps(_mm_cmple_ps(_mm_loadu_ps(d2), _mm_set1_ps(limit)));
-#else
-    unsigned met = 0;
-
-    for (int lane = 0; lane < BVH_WIDTH; lane++) met |= (unsigned)(d2[lane] <= limit) << lane;
-    return met;
+    for (int lane = 0; lane < BVH_WIDTH; lane++) within |= (unsigned)(d2[lane] <= limit) << lane;
+    return within;
 #endif
 }
 

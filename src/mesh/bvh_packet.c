@@ -31,7 +31,7 @@ static void start(search *s, const bvh_packet *p, float max_distance)
     for (int i = 0; i < p->n; i++) {
         s->probes[i] = make_probe(s->bvh, p->point[i]);
         s->best[i] = (nearest){.distance2 = bound_of(&s->probes[i], max_distance), .face = -1};
-        if (p->seed[i] >= 0) try_triangle(&s->bvh->triangles[p->seed[i]], &s->probes[i], &s->best[i]);
+        if (p->seed[i] >= 0) try_leaf(&s->bvh->triangles[p->seed[i]], 1, &s->probes[i], &s->best[i]);
         s->limit[i] = box_limit(&s->probes[i], s->best[i].distance2);
         s->largest_limit = ESI_MAX(s->largest_limit, s->limit[i]);
         for (int k = 0; k < 3; k++) {
@@ -39,22 +39,6 @@ static void start(search *s, const bvh_packet *p, float max_distance)
             s->high[k] = ESI_MAX(s->high[k], p->point[i][k]);
         }
     }
-}
-
-/* Bit per child within the limit of the box of all points. */
-static inline unsigned children_near(const search *s, const bvh_node *n)
-{
-    float d2[BVH_WIDTH] = {0.0f};
-
-    for (int k = 0; k < 3; k++) {
-        for (int lane = 0; lane < BVH_WIDTH; lane++) {
-            const float below = n->min[k][lane] - s->high[k], above = s->low[k] - n->max[k][lane];
-            const float d = (below > 0.0f ? below : 0.0f) + (above > 0.0f ? above : 0.0f);
-
-            d2[lane] += d * d;
-        }
-    }
-    return lanes_within(d2, s->largest_limit);
 }
 
 static void look_at_leaves(search *s)
@@ -69,17 +53,17 @@ static void look_at_leaves(search *s)
     }
     s->largest_limit = 0.0f;
     for (int i = 0; i < s->n; i++) {
+        const float *p = s->probes[i].p;
+
         for (int k = 0; k < nodes; k++) {
             float d2[BVH_WIDTH];
 
-            box_distances(&s->leaves[k], s->probes[i].p, d2);
-            for (unsigned near = lanes_within(d2, s->limit[i]); near; near &= near - 1) {
+            for (unsigned near = children_within(&s->leaves[k], p, p, s->limit[i], d2); near; near &= near - 1) {
                 const int lane = lowest_lane[near];
                 const bvh_triangle *t = &s->bvh->triangles[s->leaves[k].child[lane]];
 
-                for (int32_t c = 0; c < s->leaves[k].count[lane]; c++) {
-                    if (try_triangle(t + c, &s->probes[i], &s->best[i])) s->limit[i] = box_limit(&s->probes[i], s->best[i].distance2);
-                }
+                if (try_leaf(t, s->leaves[k].count[lane], &s->probes[i], &s->best[i]))
+                    s->limit[i] = box_limit(&s->probes[i], s->best[i].distance2);
             }
         }
         s->largest_limit = ESI_MAX(s->largest_limit, s->limit[i]);
@@ -109,8 +93,9 @@ static void walk(search *s)
     stack[top++] = 0;
     while (top > 0) {
         const bvh_node *n = &s->bvh->nodes[stack[--top]];
+        float d2[BVH_WIDTH];
 
-        for (unsigned near = children_near(s, n); near; near &= near - 1) {
+        for (unsigned near = children_within(n, s->low, s->high, s->largest_limit, d2); near; near &= near - 1) {
             const int lane = lowest_lane[near];
 
             if (n->count[lane] == 0) stack[top++] = n->child[lane];

@@ -17,8 +17,7 @@ static inline int push_children(entry *stack, int top, const bvh_node *n, const 
     const int bottom = top;
     unsigned met;
 
-    box_distances(n, p, d2);
-    for (met = lanes_within(d2, limit); met; met &= met - 1) {
+    for (met = children_within(n, p, p, limit, d2); met; met &= met - 1) {
         const int lane = lowest_lane[met];
         int at;
 
@@ -45,25 +44,86 @@ static inline void search(const esi_bvh *bvh, const probe *q, nearest *best, fac
             top = push_children(stack, top, &bvh->nodes[e.child], q->p, limit);
             continue;
         }
+        if (!filter) {
+            if (try_leaf(&bvh->triangles[e.child], e.count, q, best)) limit = box_limit(q, best->distance2);
+            continue;
+        }
         for (int32_t i = e.child; i < e.child + e.count; i++) {
-            if (filter && !filter(arg, &bvh->triangles[i])) continue;
-            if (try_triangle(&bvh->triangles[i], q, best)) limit = box_limit(q, best->distance2);
+            if (filter(arg, &bvh->triangles[i]) && try_leaf(&bvh->triangles[i], 1, q, best)) limit = box_limit(q, best->distance2);
         }
     }
 }
 
-static bool finish_hit(const nearest *best, float max_distance, esi_bvh_hit *hit)
+/* ------------------------------------------------------------------------- hits */
+
+/* The same point as pair_distances() measures to: by Ericson's regions. a, b, c are relative to the query. */
+static void weights_on_triangle(const double a[3], const double b[3], const double c[3], double w[3])
 {
+    double ab[3], ac[3], x = 0.0, y = 0.0;
+
+    bvh_sub(ab, b, a);
+    bvh_sub(ac, c, a);
+    const double bb = bvh_dot(ab, ab), bc = bvh_dot(ab, ac), cc = bvh_dot(ac, ac);
+    const double d1 = -bvh_dot(ab, a), d2 = -bvh_dot(ac, a), d3 = d1 - bb, d4 = d2 - bc, d5 = d1 - bc, d6 = d2 - cc;
+    const double va = d3 * d6 - d5 * d4, vb = d5 * d2 - d1 * d6, vc = d1 * d4 - d3 * d2;
+
+    if (d1 <= 0.0 && d2 <= 0.0) {                      /* corner a */
+    } else if (d3 >= 0.0 && d4 <= d3) {
+        x = 1.0;
+    } else if (vc <= 0.0 && d1 >= 0.0 && d3 <= 0.0) {  /* side ab */
+        x = d1 / bb;
+    } else if (d6 >= 0.0 && d5 <= d6) {
+        y = 1.0;
+    } else if (vb <= 0.0 && d2 >= 0.0 && d6 <= 0.0) {
+        y = d2 / cc;
+    } else if (va <= 0.0 && d4 >= d3 && d5 >= d6) {
+        y = (d4 - d3) / ((d4 - d3) + (d5 - d6));
+        x = 1.0 - y;
+    } else {
+        x = vb / (va + vb + vc);
+        y = vc / (va + vb + vc);
+    }
+    w[0] = 1.0 - x - y;
+    w[1] = x;
+    w[2] = y;
+}
+
+/* The nearest of the three sides. */
+static void weights_on_line(const double a[3], const double b[3], const double c[3], double w[3])
+{
+    const double *corner[3] = {a, b, c};
+    double best = INFINITY;
+
+    for (int k = 0; k < 3; k++) {
+        const double *from = corner[k], *to = corner[(k + 1) % 3];
+        double side[3], d[3], length2, t;
+
+        bvh_sub(side, to, from);
+        length2 = bvh_dot(side, side);
+        t = length2 > 0.0 ? clamp01(-bvh_dot(side, from) / length2) : 0.0;
+        for (int i = 0; i < 3; i++) d[i] = from[i] + t * side[i];
+        if (!(bvh_dot(d, d) < best)) continue;
+        best = bvh_dot(d, d);
+        w[k] = 1.0 - t;
+        w[(k + 1) % 3] = t;
+        w[(k + 2) % 3] = 0.0;
+    }
+}
+
+static bool finish_hit(const nearest *best, const probe *q, float max_distance, esi_bvh_hit *hit)
+{
+    const bvh_triangle *t = best->triangle;
+    double corner[3][3], w[3] = {1.0, 0.0, 0.0};
+
     if (best->face < 0 || !(sqrtf(best->distance2) <= max_distance)) return false;
+    for (int i = 0; i < 9; i++) corner[i / 3][i % 3] = (double)t->corner[i / 3][i % 3] - q->exact[i % 3];
+    if (t->face < 0) weights_on_line(corner[0], corner[1], corner[2], w);
+    else weights_on_triangle(corner[0], corner[1], corner[2], w);
     hit->face = best->face;
     hit->distance2 = best->distance2;
-    for (int i = 0; i < 3; i++) hit->bary[i] = (float)best->weight[i];
-    for (int k = 0; k < 3; k++) {
-        double sum = 0.0;
-
-        for (int i = 0; i < 3; i++) sum += best->weight[i] * (double)best->triangle->corner[i][k];
-        hit->point[k] = (float)sum;
-    }
+    for (int i = 0; i < 3; i++) hit->bary[i] = (float)w[i];
+    for (int k = 0; k < 3; k++)
+        hit->point[k] = (float)(w[0] * (double)t->corner[0][k] + w[1] * (double)t->corner[1][k] + w[2] * (double)t->corner[2][k]);
     return true;
 }
 
@@ -73,7 +133,7 @@ bool esi_bvh_closest(const esi_bvh *bvh, const float p[3], float max_distance, e
     nearest best = {.distance2 = bound_of(&q, max_distance), .face = -1};
 
     search(bvh, &q, &best, NULL, NULL);
-    return finish_hit(&best, max_distance, hit);
+    return finish_hit(&best, &q, max_distance, hit);
 }
 
 typedef struct facing_filter { double direction[3]; double min_dot; } facing_filter;
@@ -100,7 +160,7 @@ bool esi_bvh_closest_facing(const esi_bvh *bvh, const float p[3], const float fa
     nearest best = {.distance2 = bound_of(&q, max_distance), .face = -1};
 
     search(bvh, &q, &best, faces_direction, &filter);
-    return finish_hit(&best, max_distance, hit);
+    return finish_hit(&best, &q, max_distance, hit);
 }
 
 float esi_bvh_distance(const esi_bvh *bvh, const float p[3], float max_distance, float hint)
@@ -126,7 +186,7 @@ float bvh_distance_from(const esi_bvh *bvh, const float p[3], float max_distance
     nearest best = {.distance2 = bound_of(&q, max_distance), .face = -1};
     float distance;
 
-    if (*seed >= 0) try_triangle(&bvh->triangles[*seed], &q, &best);
+    if (*seed >= 0) try_leaf(&bvh->triangles[*seed], 1, &q, &best);
     search(bvh, &q, &best, NULL, NULL);
     if (best.face < 0) return INFINITY;
     distance = sqrtf(best.distance2);
@@ -160,10 +220,10 @@ static void closest_batch(void *arg, size_t index, int slot)
         nearest best = {.distance2 = bound_of(&q, job->max_distance), .face = -1};
         esi_bvh_hit hit = {.face = -1, .distance2 = INFINITY};
 
-        if (last) try_triangle(last, &q, &best);       /* neighbours in the array are often neighbours in space */
+        if (last) try_leaf(last, 1, &q, &best);       /* neighbours in the array are often neighbours in space */
         search(job->bvh, &q, &best, NULL, NULL);
         last = best.face >= 0 ? best.triangle : NULL;
-        if (!finish_hit(&best, job->max_distance, &hit)) hit = (esi_bvh_hit){.face = -1, .distance2 = INFINITY};
+        if (!finish_hit(&best, &q, job->max_distance, &hit)) hit = (esi_bvh_hit){.face = -1, .distance2 = INFINITY};
         if (job->distances) job->distances[i] = sqrtf(hit.distance2);
         if (job->hits) job->hits[i] = hit;
     }
