@@ -251,12 +251,17 @@ static bool fans_overlap(const chart_flat *flat, int32_t a, int32_t b)
            strictly_between(o, b0, b1, a1) || (!strictly_between(o, b0, b1, a0) && turn(o, a0, b0) == 0.0 && turn(o, a1, b1) == 0.0);
 }
 
-/* The same vertex of the mesh, in the same place, but in fans that are not joined. */
+/* One point of the surface, in the same place, but in fans that are not joined: the chart touches itself, or is slit. */
 static bool same_point(const chart_flat *flat, int32_t a, int32_t b, double contact)
 {
-    const int32_t *faces = flat->lists->faces->mesh->faces;
+    const esi_mesh *mesh = flat->lists->faces->mesh;
     const double *p = at(flat, a), *q = at(flat, b);
-    return faces[flat->source[a]] == faces[flat->source[b]] && fabs(p[0] - q[0]) <= contact && fabs(p[1] - q[1]) <= contact;
+    const float *x, *y;
+
+    if (fabs(p[0] - q[0]) > contact || fabs(p[1] - q[1]) > contact) return false;
+    x = mesh->vertices + 3 * (size_t)mesh->faces[flat->source[a]];
+    y = mesh->vertices + 3 * (size_t)mesh->faces[flat->source[b]];
+    return x[0] == y[0] && x[1] == y[1] && x[2] == y[2];
 }
 
 static bool segments_meet(const chart_flat *flat, int32_t i, int32_t j, double contact)

@@ -273,6 +273,8 @@ espalier_status chart_cluster(espalier_context *ctx, int32_t *piece, int32_t *n_
         n_groups = ESI_MAX(n_groups, (size_t)group[f] + 1);
         for (size_t k = 0; k < 3; k++) n_links += faces->across[3 * f + k] > (int32_t)(3 * f + k);
     }
+    *n_pieces = first;
+    if (active == 0) return ESPALIER_OK;
     s.clusters = esi_alloc(ctx, active, sizeof *s.clusters, "chart clusters");
     s.links = esi_alloc(ctx, n_links, sizeof *s.links, "chart links");
     s.sorted = esi_alloc(ctx, n_links, sizeof *s.sorted, "chart links");

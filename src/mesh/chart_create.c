@@ -15,20 +15,18 @@
 #define CARVE_SHARE 16             /* faces of a piece for each that may be carved out of it */
 #define ROUGH_STRETCH 2.0          /* of the limit for pieces of a rough surface, which cannot be laid flat as they are */
 
-enum { CARVE_NONE, CARVE_REST, CARVE_FACE };
+enum { ROLE_NONE, ROLE_FIRST, ROLE_SECOND };
 
-/* How pieces are cut in each round. */
+/* How pieces that failed are cut: first along the surface's own shape, then across the middle, which ends on anything. */
 typedef struct cut_round {
-    double cone, bend;             /* shares of the first round's limits */
+    double cone, bend;             /* shares of the limits */
     int32_t min_pieces;
-    bool plane_only;
 } cut_round;
-static const cut_round rounds[] = {
-    {1.0, 1.0, 1, false}, {1.0, 1.0, 2, false}, {1.0, 0.8, 2, false}, {0.9, 0.6, 2, false}, {0.8, 0.4, 2, false},
-    {0.7, 0.3, 2, false}, {0.5, 0.2, 2, true},  {0.3, 0.1, 2, true},
-};
-#define LAST_ROUND ((int)ESI_COUNT(rounds)) /* single faces */
-#define LAST_BUT_ONE (LAST_ROUND - 1)       /* where too much work was spent, straight to small projected pieces */
+static const cut_round rounds[] = {{1.0, 1.0, 1}, {1.0, 1.0, 2}, {0.9, 0.7, 2}, {0.8, 0.5, 2}};
+#define FIRST_HALVING ((int)ESI_COUNT(rounds))
+#define PLANE_ONLY (FIRST_HALVING + 6)      /* from here on projections are good enough */
+#define LAST_ROUND (FIRST_HALVING + 10)     /* single faces */
+#define LAST_BUT_ONE (LAST_ROUND - 1)
 
 typedef struct creation {
     esi_charts *out;
@@ -36,8 +34,8 @@ typedef struct creation {
     const esi_chart_options *options;
     float *calm;                   /* [n_faces][3] averaged normals of a rough mesh, or NULL */
     int32_t *group;                /* [n_faces] piece to be cut again; -1 = done */
-    int32_t *carved;               /* [n_faces] piece that only lost a few faces: the same for those and for the others; -1 = none */
-    uint8_t *spoils;               /* [n_faces] the piece is better off without it */
+    int32_t *parts;                /* [n_faces] the same for faces of a piece that was parted already, by carving or halving; -1 = none */
+    uint8_t *role;                 /* [n_faces] in carving or halving its piece */
     int32_t *members, *place;      /* chart_lists */
     int32_t *start;                /* [n_pieces + 1] in members; pieces from `first` on only */
     int32_t *task_piece;           /* [n_tasks + 1] */
@@ -144,13 +142,37 @@ static void keep_flat(creation *c, const chart_flat *flat)
     }
 }
 
-/* A few faces in the way of a larger piece are taken out of it; else it is cut in two. */
-static void plan_carving(creation *c, const chart_flat *flat)
+/* Halves across the longest side of the piece's box, at the mean of the faces' first corners. */
+static void halve(creation *c, const chart_flat *flat)
 {
-    bool worth = flat->n_carve > 0 && flat->n_carve <= CHART_CARVE && CARVE_SHARE * flat->n_carve < flat->n_faces;
+    double low[3] = {INFINITY, INFINITY, INFINITY}, high[3] = {-INFINITY, -INFINITY, -INFINITY}, mean[3] = {0.0, 0.0, 0.0}, p[3];
+    int axis = 0;
 
-    for (int32_t i = 0; i < flat->n_faces; i++) c->spoils[flat->members[i]] = worth ? CARVE_REST : CARVE_NONE;
-    for (int32_t i = 0; worth && i < flat->n_carve; i++) c->spoils[flat->members[flat->carve[i]]] = CARVE_FACE;
+    for (int32_t i = 0; i < flat->n_faces; i++) {
+        chart_corner_position(p, c->faces.mesh, 3 * flat->members[i]);
+        for (int k = 0; k < 3; k++) {
+            low[k] = ESI_MIN(low[k], p[k]);
+            high[k] = ESI_MAX(high[k], p[k]);
+            mean[k] += p[k] / flat->n_faces;
+        }
+    }
+    for (int k = 1; k < 3; k++)
+        if (high[k] - low[k] > high[axis] - low[axis]) axis = k;
+    for (int32_t i = 0; i < flat->n_faces; i++) {
+        chart_corner_position(p, c->faces.mesh, 3 * flat->members[i]);
+        c->role[flat->members[i]] = p[axis] < mean[axis] ? ROLE_FIRST : ROLE_SECOND;
+    }
+}
+
+/* What to do with a piece that failed: a few faces in the way of a larger one are taken out of it; else it is cut in two. */
+static void plan_cut(creation *c, const chart_flat *flat)
+{
+    bool carve = flat->n_carve > 0 && flat->n_carve <= CHART_CARVE && CARVE_SHARE * flat->n_carve < flat->n_faces &&
+                 c->round < FIRST_HALVING;
+
+    for (int32_t i = 0; i < flat->n_faces; i++) c->role[flat->members[i]] = carve ? ROLE_FIRST : ROLE_NONE;
+    for (int32_t i = 0; carve && i < flat->n_carve; i++) c->role[flat->members[flat->carve[i]]] = ROLE_SECOND;
+    if (!carve && c->round + 1 >= FIRST_HALVING) halve(c, flat);
 }
 
 static bool is_rough(const creation *c, int32_t first, int32_t count)
@@ -171,7 +193,7 @@ static void flatten_task(void *arg, size_t task, int slot)
     for (int32_t p = c->task_piece[task]; p < c->task_piece[task + 1]; p++) {
         chart_verdict verdict;
         esi_chart_method method;
-        bool plane_only = c->round < LAST_ROUND && rounds[c->round].plane_only;
+        bool plane_only = c->round >= PLANE_ONLY;
         double max_stretch = c->round < LAST_ROUND ? c->options->max_stretch : INFINITY;
         if (is_rough(c, c->start[p], c->start[p + 1] - c->start[p])) max_stretch *= ROUGH_STRETCH;
         if (chart_flatten(c->ctx, flat, &lists, c->start[p], c->start[p + 1] - c->start[p], max_stretch, plane_only, &verdict, &method) !=
@@ -180,9 +202,10 @@ static void flatten_task(void *arg, size_t task, int slot)
         c->work[p] = flat->work;
         if (c->round == LAST_ROUND) verdict = CHART_GOOD; /* one face: its own shape */
         c->verdict[p] = (uint8_t)verdict;
-        c->method[p] = (uint8_t)(plane_only || c->round == LAST_ROUND ? ESI_CHART_FALLBACK : method);
+        if (c->round == LAST_ROUND || (plane_only && method == ESI_CHART_PLANE)) method = ESI_CHART_FALLBACK;
+        c->method[p] = (uint8_t)method;
         if (verdict == CHART_GOOD) keep_flat(c, flat);
-        else plan_carving(c, flat);
+        else plan_cut(c, flat);
     }
 }
 
@@ -206,16 +229,16 @@ static espalier_status cut_again(creation *c, const chart_limits *limits)
     espalier_status st;
 
     if (c->calm) faces.normal = c->calm;
-    st = chart_cluster(c->ctx, c->out->face_chart, &c->n_pieces, c->n_pieces, &faces, c->carved, &none);
+    st = chart_cluster(c->ctx, c->out->face_chart, &c->n_pieces, c->n_pieces, &faces, c->parts, &none);
     if (st == ESPALIER_OK) st = chart_cluster(c->ctx, c->out->face_chart, &c->n_pieces, c->n_pieces, &faces, c->group, limits);
     for (int64_t f = 0; f < faces.mesh->n_faces; f++)
-        if (c->carved[f] >= 0) c->group[f] = 0; /* of this round */
+        if (c->parts[f] >= 0) c->group[f] = 0; /* of this round */
     return st;
 }
 
 static espalier_status cut(creation *c)
 {
-    chart_limits limits = {0};
+    chart_limits limits = {esi_cos(0.5 * c->options->max_cone), 0.15 * MAX_BEND, 1}; /* halvings, or no time for them */
     int64_t n_faces = c->faces.mesh->n_faces;
 
     if (c->round == LAST_ROUND) {
@@ -223,9 +246,11 @@ static espalier_status cut(creation *c)
             if (c->group[f] >= 0) c->out->face_chart[f] = c->n_pieces++;
         return ESPALIER_OK;
     }
-    limits.min_cos = esi_cos(c->options->max_cone * rounds[c->round].cone);
-    limits.max_bend = MAX_BEND * rounds[c->round].bend;
-    limits.min_pieces = rounds[c->round].min_pieces;
+    if (c->round < FIRST_HALVING) {
+        limits.min_cos = esi_cos(c->options->max_cone * rounds[c->round].cone);
+        limits.max_bend = MAX_BEND * rounds[c->round].bend;
+        limits.min_pieces = rounds[c->round].min_pieces;
+    }
     return c->round == 0 ? cut_first(c, &limits) : cut_again(c, &limits);
 }
 
@@ -236,11 +261,11 @@ static int64_t collect_failures(creation *c)
 
     for (int64_t f = 0; f < c->faces.mesh->n_faces; f++) {
         int32_t p = c->out->face_chart[f], number = p - c->first;
-        c->carved[f] = -1;
+        c->parts[f] = -1;
         if (c->group[f] < 0) continue;
         c->group[f] = -1;
         if (c->verdict[p] == CHART_GOOD) continue;
-        if (c->spoils[f] != CARVE_NONE && c->round + 1 < LAST_ROUND) c->carved[f] = 2 * number + (c->spoils[f] == CARVE_FACE);
+        if (c->role[f] != ROLE_NONE && c->round + 1 < LAST_ROUND) c->parts[f] = 2 * number + (c->role[f] == ROLE_SECOND);
         else c->group[f] = number;
         left++;
     }
@@ -300,12 +325,12 @@ espalier_status esi_charts_create(espalier_context *ctx, esi_charts *out, const 
     out->face_chart = esi_alloc(ctx, n_faces, sizeof *out->face_chart, "chart numbers");
     out->corner_uv = esi_alloc(ctx, n_faces, 6 * sizeof *out->corner_uv, "chart coordinates");
     c.group = esi_calloc(ctx, n_faces, sizeof *c.group, "chart groups");
-    c.carved = esi_alloc(ctx, n_faces, sizeof *c.carved, "chart groups");
-    c.spoils = esi_calloc(ctx, n_faces, sizeof *c.spoils, "chart groups");
+    c.parts = esi_alloc(ctx, n_faces, sizeof *c.parts, "chart groups");
+    c.role = esi_calloc(ctx, n_faces, sizeof *c.role, "chart groups");
     c.members = esi_alloc(ctx, n_faces, sizeof *c.members, "chart lists");
     c.place = esi_alloc(ctx, n_faces, sizeof *c.place, "chart lists");
     c.flat = esi_calloc(ctx, slots, sizeof *c.flat, "chart scratch");
-    if (!out->face_chart || !out->corner_uv || !c.group || !c.carved || !c.spoils || !c.members || !c.place || !c.flat) goto done;
+    if (!out->face_chart || !out->corner_uv || !c.group || !c.parts || !c.role || !c.members || !c.place || !c.flat) goto done;
     st = ESPALIER_OK;
     while (left > 0 && st == ESPALIER_OK) {
         st = run_round(&c);
@@ -320,8 +345,8 @@ done:
     esi_free(ctx, c.flat);
     esi_free(ctx, c.calm);
     esi_free(ctx, c.group);
-    esi_free(ctx, c.carved);
-    esi_free(ctx, c.spoils);
+    esi_free(ctx, c.parts);
+    esi_free(ctx, c.role);
     esi_free(ctx, c.members);
     esi_free(ctx, c.place);
     esi_free(ctx, c.start);

@@ -15,6 +15,7 @@
 #define PLANE_STRETCH 1.001        /* a projection as good as this stays */
 #define MIXTURES 6
 #define MIXTURE_STEP 0.35
+#define MIXED_STRETCH 0.33         /* of the stretch allowed: beyond, cutting is better than mixing */
 #define THICKENED 1e-3             /* height over longest side that thin faces get, so that rounding cannot turn them over */
 
 void chart_flat_free(espalier_context *ctx, chart_flat *flat)
@@ -411,12 +412,14 @@ static espalier_status judge(espalier_context *ctx, chart_flat *flat, double max
 static espalier_status mix_with_projection(espalier_context *ctx, chart_flat *flat, double max_stretch, chart_verdict *verdict)
 {
     size_t n = 2 * (size_t)flat->n_vertices;
+    double limit = 1.0 + MIXED_STRETCH * (max_stretch - 1.0);
     espalier_status st = ESPALIER_OK;
 
     align_projection(flat);
     for (int step = 0; step < MIXTURES && *verdict != CHART_GOOD && st == ESPALIER_OK; step++) {
-        for (size_t i = 0; i < n; i++) flat->uv[i] += MIXTURE_STEP * (flat->projection[i] - flat->uv[i]);
-        st = judge(ctx, flat, max_stretch, verdict);
+        double share = step + 1 < MIXTURES ? MIXTURE_STEP : 1.0; /* in the end all of it: slits close exactly */
+        for (size_t i = 0; i < n; i++) flat->uv[i] = (1.0 - share) * flat->uv[i] + share * flat->projection[i];
+        st = judge(ctx, flat, limit, verdict);
     }
     return st;
 }

@@ -243,7 +243,7 @@ static inline void chart_check(const esi_mesh *m, const esi_charts *charts)
         chart_corners(charts->corner_uv, f, p);
         for (int k = 0; k < 6; k++) assert_true(isfinite(p[k / 2][k % 2]));
         twice = chart_turn(p[0], p[1], p[2]);
-        assert_true(twice > 0.0 || (twice == 0.0 && area == 0.0));
+        assert_true(twice > 0.0 || (area < 1e-12 && twice > -4e-12)); /* rounding of what has no area; shapes are of size 1 */
         space[c] += area;
         flat[c] += 0.5 * twice;
     }
