@@ -18,6 +18,7 @@
 
 #define MAX_RESOLUTION 2048
 #define BLEND 0.1                  /* of the longest side of a cell */
+#define FARTHEST2 1.0              /* of a point of the cell from its centre, squared, at most 3/4; more is rounding of a face of absurd size */
 #define ROWS_PER_TASK 16384
 
 /* ---------------------------------------------------------------- the result */
@@ -164,6 +165,14 @@ static void add_touch(void *arg, const int32_t cell[3])
     double center[3], bary[3], d2 = 0.0;
 
     if (s->failed) return;
+    for (int a = 0; a < 3; a++) center[a] = ((double)cell[a] + 0.5) * s->job->mesh.scale[a];
+    nearest_point(s->corner, center, bary);
+    for (int a = 0; a < 3; a++) {
+        const double d = bary[0] * s->corner[0][a] + bary[1] * s->corner[1][a] + bary[2] * s->corner[2][a] - center[a];
+
+        d2 += d * d;
+    }
+    if (!(d2 <= FARTHEST2)) return;
     if (s->n_touches == s->cap_touches) {
         const int64_t cap = s->cap_touches ? 2 * s->cap_touches : 4096;
         touch *grown = esi_realloc(s->job->ctx, s->touches, (size_t)cap, sizeof *grown, "PBR voxels");
@@ -174,13 +183,6 @@ static void add_touch(void *arg, const int32_t cell[3])
         }
         s->touches = grown;
         s->cap_touches = cap;
-    }
-    for (int a = 0; a < 3; a++) center[a] = ((double)cell[a] + 0.5) * s->job->mesh.scale[a];
-    nearest_point(s->corner, center, bary);
-    for (int a = 0; a < 3; a++) {
-        const double d = bary[0] * s->corner[0][a] + bary[1] * s->corner[1][a] + bary[2] * s->corner[2][a] - center[a];
-
-        d2 += d * d;
     }
     s->bits[bit >> 6] |= UINT64_C(1) << (bit & 63);
     s->touches[s->n_touches++] = (touch){.bit = (int32_t)bit, .face = s->face, .bary1 = (float)bary[1], .bary2 = (float)bary[2],
@@ -223,8 +225,10 @@ static espalier_status average(pbr_slab *s, esi_pbr_voxels *out)
     const pbr_job *job = s->job;
     const int32_t *n = s->rows.n;
     float *nearest = esi_alloc(job->ctx, (size_t)s->count, sizeof *nearest, "PBR voxels");
+    /* Means are taken of the differences to the first value, so that what is the same everywhere stays so to the last bit. */
     double(*sum)[ESI_PBR_VALUES + 1] = esi_calloc(job->ctx, (size_t)s->count, sizeof *sum, "PBR voxels");
-    espalier_status st = nearest && sum ? esi_pbr_voxels_new(job->ctx, out, s->count) : ESPALIER_ERR_RESOURCE;
+    float(*first)[ESI_PBR_VALUES] = esi_alloc(job->ctx, (size_t)s->count, sizeof *first, "PBR voxels");
+    espalier_status st = nearest && sum && first ? esi_pbr_voxels_new(job->ctx, out, s->count) : ESPALIER_ERR_RESOURCE;
 
     if (st != ESPALIER_OK) goto done;
     for (int64_t i = 0; i < s->count; i++) nearest[i] = INFINITY;
@@ -243,7 +247,10 @@ static espalier_status average(pbr_slab *s, esi_pbr_voxels *out)
         if ((i & 0x3fff) == 0) st = esi_check_cancel(job->ctx);
         if (!(weight > 0.0)) continue;
         esi_pbr_evaluate(values, job->scene, job->materials, job->o, t->face, bary, job->cell_size);
-        for (int k = 0; k < ESI_PBR_VALUES; k++) sum[row][k] += weight * values[k];
+        for (int k = 0; k < ESI_PBR_VALUES; k++) {
+            if (sum[row][ESI_PBR_VALUES] == 0.0) first[row][k] = (float)values[k];
+            sum[row][k] += weight * (values[k] - (double)first[row][k]);
+        }
         sum[row][ESI_PBR_VALUES] += weight;
         out->coords[4 * row] = 0;
         out->coords[4 * row + 1] = s->rows.x0 + t->bit / (n[1] * n[2]);
@@ -253,7 +260,7 @@ static espalier_status average(pbr_slab *s, esi_pbr_voxels *out)
     for (int64_t i = 0; st == ESPALIER_OK && i < s->count; i++) {
         double *v = sum[i], length;
 
-        for (int k = 0; k < ESI_PBR_VALUES; k++) v[k] /= v[ESI_PBR_VALUES];
+        for (int k = 0; k < ESI_PBR_VALUES; k++) v[k] = (double)first[i][k] + v[k] / v[ESI_PBR_VALUES];
         length = sqrt(dot(v + ESI_PBR_NORMAL, v + ESI_PBR_NORMAL));
         for (int a = 0; a < 3 && length > 0.0; a++) v[ESI_PBR_NORMAL + a] /= length;
         esi_pbr_voxels_set(out, i, v);
@@ -261,6 +268,7 @@ static espalier_status average(pbr_slab *s, esi_pbr_voxels *out)
 done:
     esi_free(job->ctx, nearest);
     esi_free(job->ctx, sum);
+    esi_free(job->ctx, first);
     return st;
 }
 

@@ -314,7 +314,7 @@ static void real_meshes(void **state)
     static const struct {
         const char *name;
         bool closed;
-    } meshes[] = {{"real_bunny", false}, {"real_armadillo", true}, {"real_elephant_with_holes", false}, {"real_mech_holes_shark", false}};
+    } meshes[] = {{"real_bunny", true}, {"real_armadillo", true}, {"real_elephant_with_holes", false}, {"real_mech_holes_shark", false}};
     int found = 0;
     test_base t;
 
@@ -334,11 +334,263 @@ static void real_meshes(void **state)
     test_base_close(&t);
 }
 
+/* -------------------------------------------------------------------- hardness */
+
+static void threads_do_not_matter(void **state)
+{
+    uint8_t *first = NULL;
+    size_t size = 0;
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        const esi_voxelize_options o = esi_voxelize_options_default(160);
+        esi_voxelized v;
+        esi_mesh mesh;
+        uint8_t *bytes;
+        test_base t;
+
+        test_base_open(&t, (int[]){1, 2, 5}[i]);
+        shape_torus(t.ctx, &mesh, 0.33, 0.2, 211, 97);               /* leaves the box */
+        assert_int_equal(esi_voxelize(t.ctx, &v, &mesh, &o), ESPALIER_OK);
+        assert_true(v.stats.clipped_faces > 100 && v.count > 10000);
+        bytes = malloc((size_t)v.count * 43);
+        memcpy(bytes, v.coords, (size_t)v.count * 16);
+        memcpy(bytes + v.count * 16, v.vertices, (size_t)v.count * 12);
+        memcpy(bytes + v.count * 28, v.local, (size_t)v.count * 12);
+        memcpy(bytes + v.count * 40, v.intersected, (size_t)v.count * 3);
+        if (i > 0) assert_int_equal(size, (size_t)v.count * 43);
+        if (i > 0) assert_memory_equal(bytes, first, size);
+        size = (size_t)v.count * 43;
+        free(first);
+        first = bytes;
+        esi_voxelized_free(t.ctx, &v);
+        esi_mesh_free(t.ctx, &mesh);
+        test_base_close(&t);
+    }
+    free(first);
+}
+
+/* The same faces with a vertex of their own for each corner: nothing is different, no seam becomes an open edge. */
+static void seams_do_not_matter(void **state)
+{
+    const esi_voxelize_options o = esi_voxelize_options_default(64);
+    esi_voxelized a, b;
+    esi_mesh mesh, soup;
+    test_base t;
+
+    (void)state;
+    test_base_open(&t, 2);
+    shape_torus(t.ctx, &mesh, 0.3, 0.11, 40, 20);
+    assert_int_equal(esi_mesh_new(t.ctx, &soup, 3 * mesh.n_faces, mesh.n_faces), ESPALIER_OK);
+    for (int64_t i = 0; i < 3 * mesh.n_faces; i++) {
+        memcpy(soup.vertices + 3 * i, mesh.vertices + 3 * mesh.faces[i], 12);
+        soup.faces[i] = (int32_t)i;
+    }
+    assert_int_equal(esi_voxelize(t.ctx, &a, &mesh, &o), ESPALIER_OK);
+    assert_int_equal(esi_voxelize(t.ctx, &b, &soup, &o), ESPALIER_OK);
+    assert_int_equal(a.count, b.count);
+    assert_memory_equal(a.coords, b.coords, (size_t)a.count * 16);
+    assert_memory_equal(a.local, b.local, (size_t)a.count * 12);
+    assert_memory_equal(a.intersected, b.intersected, (size_t)a.count * 3);
+    esi_voxelized_free(t.ctx, &a);
+    esi_voxelized_free(t.ctx, &b);
+    esi_mesh_free(t.ctx, &mesh);
+    esi_mesh_free(t.ctx, &soup);
+    test_base_close(&t);
+}
+
+/* A sheet: its rim runs at its place, because open edges pull the vertices. */
+static void open_sheet(void **state)
+{
+    const float v[4][3] = {{-0.307f, -0.211f, 0.013f}, {0.289f, -0.211f, 0.013f}, {0.289f, 0.377f, 0.013f}, {-0.307f, 0.377f, 0.013f}};
+    const int32_t f[2][3] = {{0, 1, 2}, {0, 2, 3}};
+    esi_voxelize_options o = esi_voxelize_options_default(32);
+    double off[2] = {0.0, 0.0};
+    test_base t;
+
+    (void)state;
+    test_base_open(&t, 1);
+    for (int k = 0; k < 2; k++) {
+        esi_voxelized out;
+        esi_mesh mesh;
+        float low = 1.0f;
+
+        o.boundary_weight = k == 0 ? 0.2 : 0.0;
+        assert_int_equal(esi_mesh_copy(t.ctx, &mesh, v[0], 4, f[0], 2), ESPALIER_OK);
+        assert_int_equal(esi_voxelize(t.ctx, &out, &mesh, &o), ESPALIER_OK);
+        check_rows(&out, &o);
+        for (int64_t i = 0; i < out.count; i++) {
+            assert_true(fabsf(out.vertices[3 * i + 2] - 0.513f) < 1e-6f);
+            low = out.vertices[3 * i] < low ? out.vertices[3 * i] : low;
+        }
+        off[k] = fabs((double)low - 0.193) * 32.0;
+        esi_voxelized_free(t.ctx, &out);
+        esi_mesh_free(t.ctx, &mesh);
+    }
+    assert_true(off[0] < 0.05 && off[1] > 0.1);
+    test_base_close(&t);
+}
+
+/* Two sheets in one cell: crossed twice, not flagged, and counted. */
+static void thin_sheets_are_counted(void **state)
+{
+    const esi_voxelize_options o = esi_voxelize_options_default(32);
+    const float h = 1.0f / 32.0f;
+    esi_voxelized v;
+    esi_mesh mesh;
+    test_base t;
+
+    (void)state;
+    test_base_open(&t, 1);
+    shape_box(t.ctx, &mesh, (float[]){-5.5f * h, -5.5f * h, 0.25f * h}, (float[]){5.5f * h, 5.5f * h, 0.75f * h});
+    assert_int_equal(esi_voxelize(t.ctx, &v, &mesh, &o), ESPALIER_ERR_INPUT);         /* nothing of it is left */
+    esi_clear_error(t.ctx);
+    esi_mesh_free(t.ctx, &mesh);
+    shape_box(t.ctx, &mesh, (float[]){-5.5f * h, -5.5f * h, 0.25f * h}, (float[]){5.5f * h, 5.5f * h, 1.75f * h});
+    assert_int_equal(esi_voxelize(t.ctx, &v, &mesh, &o), ESPALIER_OK);                /* lattice points inside: it stays */
+    assert_int_equal(v.stats.crossings, 11 * 11 * 2 + 4 * 11);
+    assert_int_equal(v.stats.double_crossings, 0);
+    esi_voxelized_free(t.ctx, &v);
+    esi_mesh_free(t.ctx, &mesh);
+    /* A wedge: thick at one end. */
+    shape_box(t.ctx, &mesh, (float[]){-5.5f * h, -5.5f * h, 0.25f * h}, (float[]){5.5f * h, 5.5f * h, 0.75f * h});
+    for (int i = 0; i < 8; i++) {
+        if (i & 1 && i & 4) mesh.vertices[3 * i + 2] = 3.0f * h;
+    }
+    assert_int_equal(esi_voxelize(t.ctx, &v, &mesh, &o), ESPALIER_OK);
+    assert_true(v.stats.double_crossings == 11);                     /* the first line of points, where the wedge is below one cell */
+    esi_voxelized_free(t.ctx, &v);
+    esi_mesh_free(t.ctx, &mesh);
+    test_base_close(&t);
+}
+
+static void other_boxes(void **state)
+{
+    esi_voxelize_options o = esi_voxelize_options_default(32);
+    esi_mesh mesh;
+    test_base t;
+
+    (void)state;
+    test_base_open(&t, 2);
+    o.resolution[0] = 50;
+    o.resolution[2] = 21;
+    memcpy(o.aabb_min, (float[]){10.0f, -3.0f, 0.5f}, 12);
+    memcpy(o.aabb_max, (float[]){12.5f, -1.0f, 0.9f}, 12);
+    shape_box(t.ctx, &mesh, (float[]){10.2f, -2.7f, 0.55f}, (float[]){12.1f, -1.3f, 0.85f});
+    check_closed(t.ctx, &mesh, &o, "box far away");
+    {
+        esi_voxelized v;
+        double worst = 0.0;
+
+        assert_int_equal(esi_voxelize(t.ctx, &v, &mesh, &o), ESPALIER_OK);
+        /* Every vertex lies on the box. */
+        for (int64_t i = 0; i < v.count; i++) {
+            double nearest = 1.0;
+
+            for (int a = 0; a < 3; a++) {
+                const double p = (double)v.vertices[3 * i + a] + (double)o.aabb_min[a];
+
+                nearest = fmin(nearest, fmin(fabs(p - (double)mesh.vertices[a]), fabs(p - (double)mesh.vertices[21 + a])));
+            }
+            worst = fmax(worst, nearest);
+        }
+        assert_true(worst < 2e-4);
+        esi_voxelized_free(t.ctx, &v);
+    }
+    esi_mesh_free(t.ctx, &mesh);
+    test_base_close(&t);
+}
+
+static void refusals(void **state)
+{
+    const float low[3] = {-0.3f, -0.3f, -0.3f}, high[3] = {0.3f, 0.3f, 0.3f};
+    esi_mesh mesh, nothing = {0};
+    test_base t;
+
+    (void)state;
+    test_base_open(&t, 1);
+    shape_box(t.ctx, &mesh, low, high);
+    for (int i = 0; i < 8; i++) {
+        esi_voxelize_options o = esi_voxelize_options_default(16);
+        esi_voxelized v;
+
+        if (i == 0) o.resolution[1] = 0;
+        if (i == 1) o.resolution[1] = 2049;
+        if (i == 2) o.aabb_max[2] = o.aabb_min[2];
+        if (i == 3) o.aabb_max[2] = (float)NAN;
+        if (i == 4) o.regularization = (double)NAN;
+        if (i == 5) o.aabb_min[0] = 1.0f, o.aabb_max[0] = 2.0f;         /* beside the mesh */
+        o.reference = i == 7;
+        assert_int_equal(esi_voxelize(t.ctx, &v, i >= 6 ? &nothing : &mesh, &o), ESPALIER_ERR_INPUT);
+        assert_null(v.coords);
+        esi_clear_error(t.ctx);
+    }
+    {
+        esi_voxelize_options o = esi_voxelize_options_default(1);      /* one cell has no inner edge */
+        esi_voxelized v;
+
+        assert_int_equal(esi_voxelize(t.ctx, &v, &mesh, &o), ESPALIER_ERR_INPUT);
+        esi_clear_error(t.ctx);
+    }
+    /* What is not finite or very far away is left out. */
+    {
+        const esi_voxelize_options o = esi_voxelize_options_default(16);
+        esi_voxelized v;
+
+        mesh.vertices[0] = (float)NAN;
+        mesh.vertices[4] = 3e38f;
+        mesh.vertices[8] = -3e38f;
+        if (esi_voxelize(t.ctx, &v, &mesh, &o) == ESPALIER_OK) check_rows(&v, &o);
+        esi_clear_error(t.ctx);
+        esi_voxelized_free(t.ctx, &v);
+    }
+    esi_mesh_free(t.ctx, &mesh);
+    test_base_close(&t);
+}
+
+static void failing_allocations(void **state)
+{
+    for (int part = 0; part < 3; part++) {
+        esi_voxelize_options o = esi_voxelize_options_default(20);
+        espalier_status st = ESPALIER_ERR_RESOURCE;
+        esi_mesh mesh;
+        esi_voxelized v;
+        uint64_t held;
+        test_base t;
+        long n;
+
+        (void)state;
+        test_base_open(&t, part == 1 ? 2 : 1);
+        o.reference = part == 2;
+        shape_torus(t.ctx, &mesh, 0.4, 0.15, 30, 12);               /* part of it is cut off */
+        mesh.n_faces -= 5;
+        held = espalier_context_memory_now(t.ctx);
+        for (n = 1; st != ESPALIER_OK && n < 400; n++) {
+            test_fail_at(&t.memory, n);
+            st = esi_voxelize(t.ctx, &v, &mesh, &o);
+            if (st != ESPALIER_OK) assert_int_equal(st, ESPALIER_ERR_RESOURCE);
+            if (st != ESPALIER_OK) assert_null(v.coords);
+            esi_clear_error(t.ctx);
+            esi_voxelized_free(t.ctx, &v);
+            assert_int_equal(espalier_context_memory_now(t.ctx), held);
+        }
+        assert_true(n > 10 && n < 400);
+        test_fail_at(&t.memory, 0);
+        espalier_context_cancel(t.ctx);
+        assert_int_equal(esi_voxelize(t.ctx, &v, &mesh, &o), ESPALIER_ERR_CANCELLED);
+        esi_clear_error(t.ctx);
+        esi_mesh_free(t.ctx, &mesh);
+        test_base_close(&t);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(boxes_on_grid_planes), cmocka_unit_test(golden_inputs_stay_closed), cmocka_unit_test(flags_are_changes_of_inside),
-        cmocka_unit_test(round_trips),          cmocka_unit_test(real_meshes),
+        cmocka_unit_test(round_trips),          cmocka_unit_test(real_meshes),               cmocka_unit_test(threads_do_not_matter),
+        cmocka_unit_test(seams_do_not_matter),  cmocka_unit_test(open_sheet),                cmocka_unit_test(thin_sheets_are_counted),
+        cmocka_unit_test(other_boxes),          cmocka_unit_test(refusals),                  cmocka_unit_test(failing_allocations),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
