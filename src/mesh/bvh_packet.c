@@ -10,14 +10,34 @@
 
 typedef struct search {
     const esi_bvh *bvh;
+    bool any;                      /* something within the bound is enough */
     int n;
     probe probes[PACKET_POINTS];
     nearest best[PACKET_POINTS];
-    float limit[PACKET_POINTS], largest_limit;
-    float low[3], high[3];         /* of all points */
+    float limit[PACKET_POINTS], largest_limit;       /* of boxes; negative: the point has what it wants */
+    float low[3], high[3];         /* of the points that search */
     int listed;                    /* leaves */
     bvh_node leaves[LISTED];
 } search;
+
+static inline void set_limit(search *s, int i)
+{
+    s->limit[i] = s->any && s->best[i].face >= 0 ? -1.0f : box_limit(&s->probes[i], s->best[i].distance2);
+}
+
+static inline void look_at_seeds(search *s, int i, const bvh_packet *p)
+{
+    const bvh_triangle *own = p->seed[i] >= 0 ? &s->bvh->triangles[p->seed[i]] : NULL;
+    const bvh_triangle *last = i > 0 ? s->best[i - 1].triangle : NULL;
+    double d2[2];
+
+    if (!own) own = last;
+    if (!own) return;
+    if (!last) last = own;
+    pair_distances(own, last, &s->probes[i], d2);
+    take_nearer(own, d2[0], &s->best[i]);
+    take_nearer(last, d2[1], &s->best[i]);
+}
 
 static void start(search *s, const bvh_packet *p, float max_distance)
 {
@@ -27,12 +47,13 @@ static void start(search *s, const bvh_packet *p, float max_distance)
     }
     s->n = p->n;
     s->listed = 0;
-    s->largest_limit = 0.0f;
+    s->largest_limit = -1.0f;
     for (int i = 0; i < p->n; i++) {
         s->probes[i] = make_probe(s->bvh, p->point[i]);
         s->best[i] = (nearest){.distance2 = bound_of(&s->probes[i], max_distance), .face = -1};
-        if (p->seed[i] >= 0) try_leaf(&s->bvh->triangles[p->seed[i]], 1, &s->probes[i], &s->best[i]);
-        s->limit[i] = box_limit(&s->probes[i], s->best[i].distance2);
+        look_at_seeds(s, i, p);
+        set_limit(s, i);
+        if (s->limit[i] < 0.0f) continue;
         s->largest_limit = ESI_MAX(s->largest_limit, s->limit[i]);
         for (int k = 0; k < 3; k++) {
             s->low[k] = ESI_MIN(s->low[k], p->point[i][k]);
@@ -51,7 +72,7 @@ static void look_at_leaves(search *s)
             s->leaves[nodes - 1].max[k][i % BVH_WIDTH] = -INFINITY;
         }
     }
-    s->largest_limit = 0.0f;
+    s->largest_limit = -1.0f;
     for (int i = 0; i < s->n; i++) {
         const float *p = s->probes[i].p;
 
@@ -62,8 +83,7 @@ static void look_at_leaves(search *s)
                 const int lane = lowest_lane[near];
                 const bvh_triangle *t = &s->bvh->triangles[s->leaves[k].child[lane]];
 
-                if (try_leaf(t, s->leaves[k].count[lane], &s->probes[i], &s->best[i]))
-                    s->limit[i] = box_limit(&s->probes[i], s->best[i].distance2);
+                if (try_leaf(t, s->leaves[k].count[lane], &s->probes[i], &s->best[i])) set_limit(s, i);
             }
         }
         s->largest_limit = ESI_MAX(s->largest_limit, s->limit[i]);
@@ -105,17 +125,29 @@ static void walk(search *s)
     look_at_leaves(s);
 }
 
-void bvh_packet_measure(const esi_bvh *bvh, bvh_packet *p, float max_distance)
+static void run(const esi_bvh *bvh, bvh_packet *p, float max_distance, bool any)
 {
     search s;
 
     s.bvh = bvh;
+    s.any = any;
     start(&s, p, max_distance);
-    walk(&s);
+    if (s.largest_limit >= 0.0f) walk(&s);
     for (int i = 0; i < p->n; i++) {
         const float distance = s.best[i].face >= 0 ? sqrtf(s.best[i].distance2) : INFINITY;
 
-        p->distance[i] = distance <= max_distance ? distance : INFINITY;
+        /* What was found first may lie in the rounding beyond the bound while something nearer was not looked for. */
+        p->distance[i] = distance <= max_distance || any ? distance : INFINITY;
         if (s.best[i].face >= 0) p->seed[i] = (int32_t)(s.best[i].triangle - bvh->triangles);
     }
+}
+
+void bvh_packet_measure(const esi_bvh *bvh, bvh_packet *packet, float max_distance)
+{
+    run(bvh, packet, max_distance, false);
+}
+
+void bvh_packet_within(const esi_bvh *bvh, bvh_packet *packet, float max_distance)
+{
+    run(bvh, packet, max_distance, true);
 }

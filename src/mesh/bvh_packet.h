@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * bvh_packet.h: distances of up to eight points that lie close together, the corners of a small cube, say: the tree is walked once for all of
- * them. The answers are those of single queries, bit for bit.
+ * them. Distances are those of single queries, bit for bit.
  */
 #ifndef ESI_MESH_BVH_PACKET_H
 #define ESI_MESH_BVH_PACKET_H
@@ -24,5 +24,7 @@ static inline void bvh_packet_add(bvh_packet *p, const float at[3], int32_t seed
 }
 
 void bvh_packet_measure(const esi_bvh *bvh, bvh_packet *packet, float max_distance);
+/* Only whether there is anything within max_distance (and a millionth): then distance and seed are those of some triangle that is. */
+void bvh_packet_within(const esi_bvh *bvh, bvh_packet *packet, float max_distance);
 
 #endif

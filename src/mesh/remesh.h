@@ -31,7 +31,7 @@ esi_remesh_options esi_remesh_options_reference(int32_t resolution);
 esi_remesh_options esi_remesh_options_clean(int32_t resolution);
 
 typedef struct esi_remesh_stats {
-    int64_t cells, quads, missing_quads;         /* active cells; missing_quads is 0 unless scale clips the object */
+    int64_t cells, quads, missing_quads;         /* cells looked at; missing_quads is 0 unless scale clips the object */
     int64_t shells;                              /* closed pieces, joined by vertices, before any was dropped */
     int64_t cavity_components, cavity_faces;     /* of negative volume */
     int64_t dropped_components, dropped_faces;

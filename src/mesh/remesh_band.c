@@ -2,9 +2,10 @@
  *
  * remesh_band.c: the cells that the surface at distance epsilon can touch, and the function at their corners.
  *
- * A cell stays when the distance d of its centre has |d - epsilon| < 0.87 cells. Cubes of 32, 16, .. 2 cells are looked at before: as a
- * distance changes by no more than one moves, a cube that fails the same test with its own size has no such cell. Eight centres or corners
- * are measured at a time, beginning at the triangle that was nearest to the cube around them.
+ * A cell stays when there is a triangle within epsilon and 0.87 cells of its centre. Cubes of 32, 16, .. 2 cells are looked at before: as a
+ * distance changes by no more than one moves, a cube that fails the same test with its own size has no such cell. The reference also drops
+ * cells nearer than epsilon less 0.87 cells: all their corners are inside, so they make no difference, and without that test most cells are
+ * known from the triangle that was found for the cube around them. Eight centres or corners are looked at together.
  */
 #include "mesh/bvh_packet.h"
 #include "mesh/remesh_internal.h"
@@ -23,7 +24,6 @@ typedef struct band_scratch {
     found_cell *found;
     int64_t n_found, capacity;
     bool failed;
-    bvh_packet packet;
 } band_scratch;
 
 typedef struct tile_cells { int64_t count; uint16_t *z; int32_t *seeds; } tile_cells;
@@ -63,48 +63,28 @@ static void note_cell(const band_job *job, band_scratch *s, const int32_t origin
     s->bits[(size_t)column * (size_t)job->words + (size_t)(at[2] >> 6)] |= UINT64_C(1) << (at[2] & 63);
 }
 
-/* The eight cubes of `size` in the cube at `at`: distances of their centres from the surface where those are of interest. */
-static void measure_children(const band_job *job, bvh_packet *p, const int32_t at[3], int32_t size, int32_t seed, float distance[8],
-                             int32_t seeds[8])
-{
-    const remesh_grid *g = &job->grid;
-    int lane[8];
-
-    p->n = 0;
-    for (int i = 0; i < 8; i++) {
-        const int32_t child[3] = {at[0] + (i >> 2) * size, at[1] + (i >> 1 & 1) * size, at[2] + (i & 1) * size};
-        float centre[3];
-
-        distance[i] = INFINITY;
-        lane[i] = -1;
-        if (child[0] >= g->resolution || child[1] >= g->resolution || child[2] >= g->resolution) continue;
-        for (int k = 0; k < 3; k++) centre[k] = lattice_point(g, (float)child[k] + 0.5f * (float)size, k);
-        lane[i] = p->n;
-        bvh_packet_add(p, centre, seed);
-    }
-    bvh_packet_measure(job->bvh, p, g->epsilon + g->reach * (float)size);
-    for (int i = 0; i < 8; i++) {
-        if (lane[i] < 0) continue;
-        distance[i] = p->distance[lane[i]];
-        seeds[i] = p->seed[lane[i]];
-    }
-}
-
-/* A cube that stays: what of it stays. */
+/* A cube that the surface may touch: which of its eight parts it may touch. */
 static void look_into_cube(const band_job *job, band_scratch *s, const int32_t origin[2], const int32_t at[3], int32_t size, int32_t seed)
 {
+    const remesh_grid *g = &job->grid;
     const int32_t half = size / 2;
-    const float reach = job->grid.reach * (float)half;
-    float distance[8];
-    int32_t seeds[8] = {0};
+    bvh_packet p = {.n = 0};
+    int32_t child[8][3];
 
-    measure_children(job, &s->packet, at, half, seed, distance, seeds);
-    for (int i = 0; i < 8 && !s->failed; i++) {
-        const int32_t child[3] = {at[0] + (i >> 2) * half, at[1] + (i >> 1 & 1) * half, at[2] + (i & 1) * half};
+    for (int i = 0; i < 8; i++) {
+        const int32_t part[3] = {at[0] + (i >> 2) * half, at[1] + (i >> 1 & 1) * half, at[2] + (i & 1) * half};
+        float centre[3];
 
-        if (!(fabsf(distance[i] - job->grid.epsilon) < reach)) continue;
-        if (half == 1) note_cell(job, s, origin, child, seeds[i]);
-        else look_into_cube(job, s, origin, child, half, seeds[i]);
+        if (part[0] >= g->resolution || part[1] >= g->resolution || part[2] >= g->resolution) continue;
+        for (int k = 0; k < 3; k++) centre[k] = lattice_point(g, (float)part[k] + 0.5f * (float)half, k);
+        memcpy(child[p.n], part, sizeof part);
+        bvh_packet_add(&p, centre, seed);
+    }
+    bvh_packet_within(job->bvh, &p, g->epsilon + g->reach * (float)half);
+    for (int i = 0; i < p.n && !s->failed; i++) {
+        if (p.distance[i] == INFINITY) continue;
+        if (half == 1) note_cell(job, s, origin, child[i], p.seed[i]);
+        else look_into_cube(job, s, origin, child[i], half, p.seed[i]);
     }
 }
 
@@ -117,8 +97,7 @@ static void look_at_cube(const band_job *job, band_scratch *s, const int32_t ori
     float p[3];
 
     for (int k = 0; k < 3; k++) p[k] = lattice_point(g, (float)at[k] + 0.5f * (float)TILE, k);
-    if (fabsf(bvh_distance_from(job->bvh, p, g->epsilon + reach, &seed) - g->epsilon) < reach)
-        look_into_cube(job, s, origin, at, TILE, seed);
+    if (bvh_distance_from(job->bvh, p, g->epsilon + reach, &seed) < INFINITY) look_into_cube(job, s, origin, at, TILE, seed);
 }
 
 static inline int bit_count(uint64_t v)
@@ -241,13 +220,12 @@ done:
     for (size_t i = 0; job->scratch && i < slots; i++) {
         esi_free(job->ctx, job->scratch[i].bits);
         esi_free(job->ctx, job->scratch[i].found);
-        job->scratch[i].bits = NULL;
-        job->scratch[i].found = NULL;
     }
     for (size_t i = 0; job->tile && i < n_tiles; i++) {
         esi_free(job->ctx, job->tile[i].z);
         esi_free(job->ctx, job->tile[i].seeds);
     }
+    esi_free(job->ctx, job->scratch);
     esi_free(job->ctx, job->tile);
     return st;
 }
@@ -337,13 +315,13 @@ static void seed_column(const band_job *job, int32_t x, int32_t y)
 }
 
 /* The corners of two by two columns with z in [at[2], at[2] + 2). first: where the columns stand. */
-static void measure_block(const band_job *job, bvh_packet *p, const int32_t at[3], int64_t first[4], const int64_t end[4])
+static void measure_block(const band_job *job, const int32_t at[3], int64_t first[4], const int64_t end[4])
 {
     const remesh_grid *g = &job->grid;
     const remesh_columns *corners = &job->band->corners;
     int64_t place[PACKET_POINTS];
+    bvh_packet p = {.n = 0};
 
-    p->n = 0;
     for (int c = 0; c < 4; c++) {
         float point[3] = {lattice_point(g, (float)(at[0] + c / 2), 0), lattice_point(g, (float)(at[1] + c % 2), 1), 0.0f};
 
@@ -352,15 +330,15 @@ static void measure_block(const band_job *job, bvh_packet *p, const int32_t at[3
 
             memcpy(&seed, &job->band->f[first[c]], sizeof seed);
             point[2] = lattice_point(g, (float)corners->z[first[c]], 2);
-            place[p->n] = first[c];
-            bvh_packet_add(p, point, seed);
+            place[p.n] = first[c];
+            bvh_packet_add(&p, point, seed);
         }
     }
-    bvh_packet_measure(job->bvh, p, INFINITY);
-    for (int i = 0; i < p->n; i++) job->band->f[place[i]] = p->distance[i] - g->epsilon;
+    bvh_packet_measure(job->bvh, &p, INFINITY);
+    for (int i = 0; i < p.n; i++) job->band->f[place[i]] = p.distance[i] - g->epsilon;
 }
 
-static void measure_columns(const band_job *job, bvh_packet *p, int32_t x, int32_t y)
+static void measure_columns(const band_job *job, int32_t x, int32_t y)
 {
     const remesh_columns *corners = &job->band->corners;
     int64_t first[4], end[4];
@@ -379,7 +357,7 @@ static void measure_columns(const band_job *job, bvh_packet *p, int32_t x, int32
             if (first[c] < end[c] && corners->z[first[c]] < least) least = corners->z[first[c]];
         }
         if (least == INT32_MAX) return;
-        measure_block(job, p, (const int32_t[3]){x, y, least / 2 * 2}, first, end);
+        measure_block(job, (const int32_t[3]){x, y, least / 2 * 2}, first, end);
     }
 }
 
@@ -395,9 +373,10 @@ static void measure_corners(void *arg, size_t index, int slot)
     const int32_t side = job->band->corners.side, tiles = (side + CORNER_TILE - 1) / CORNER_TILE;
     const int32_t x0 = (int32_t)index / tiles * CORNER_TILE, y0 = (int32_t)index % tiles * CORNER_TILE;
 
+    (void)slot;
     each_corner_column(job, index, seed_column);
     for (int32_t x = x0; x < ESI_MIN(x0 + CORNER_TILE, side); x += 2) {
-        for (int32_t y = y0; y < ESI_MIN(y0 + CORNER_TILE, side); y += 2) measure_columns(job, &job->scratch[slot].packet, x, y);
+        for (int32_t y = y0; y < ESI_MIN(y0 + CORNER_TILE, side); y += 2) measure_columns(job, x, y);
     }
 }
 
@@ -430,7 +409,6 @@ espalier_status remesh_band_make(espalier_context *ctx, remesh_band *out, const 
     if (st == ESPALIER_OK && out->cells.count == 0)
         st = esi_fail(ctx, ESPALIER_ERR_SOUNDNESS, "remesh: the mesh is outside the grid");
     if (st == ESPALIER_OK) st = make_corners(&job);
-    esi_free(ctx, job.scratch);
     esi_free(ctx, job.seeds);
     return st;
 }

@@ -26,7 +26,7 @@ typedef struct remesh_grid {
 
 typedef struct remesh_band {
     remesh_grid grid;
-    remesh_columns cells;          /* |f(centre)| < reach: all that the surface f = 0 can touch */
+    remesh_columns cells;          /* f(centre) < reach: all that the surface f = 0 can touch, and what is inside of it */
     remesh_columns corners;        /* of those cells */
     float *f;                      /* at the corners */
 } remesh_band;
