@@ -52,9 +52,9 @@ static const mesh_format *find_format(const char *name)
 }
 
 /* (x, y, z) -> (x, -z, y): what writing turned, and no negative zeros. */
-static void turn_up(float *v, int64_t count)
+static void turn_up(float *v, int64_t count, int columns)
 {
-    for (int64_t i = 0; v && i < count; i++, v += 3) {
+    for (int64_t i = 0; v && i < count; i++, v += columns) {
         const float y = v[1];
 
         v[1] = 0.0f - v[2];
@@ -62,17 +62,18 @@ static void turn_up(float *v, int64_t count)
     }
 }
 
-/* Normals of other programs may have any length; one that has none points up, so that the field keeps its promise. */
-static void unit_length(float *normals, int64_t count)
+/* Normals and tangents of other programs may have any length; one that has none points up, so that the field keeps its promise. */
+static void unit_length(float *v, int64_t count, int columns)
 {
-    for (int64_t i = 0; normals && i < count; i++, normals += 3) {
-        const double x = (double)normals[0], y = (double)normals[1], z = (double)normals[2];
+    for (int64_t i = 0; v && i < count; i++, v += columns) {
+        const double x = (double)v[0], y = (double)v[1], z = (double)v[2];
         const double length = sqrt(x * x + y * y + z * z);
         const bool usable = length > 0.0 && length < INFINITY;
 
-        normals[0] = usable ? (float)(x / length) : 0.0f;
-        normals[1] = usable ? (float)(y / length) : 0.0f;
-        normals[2] = usable ? (float)(z / length) : 1.0f;
+        v[0] = usable ? (float)(x / length) : 0.0f;
+        v[1] = usable ? (float)(y / length) : 0.0f;
+        v[2] = usable ? (float)(z / length) : 1.0f;
+        if (columns == 4) v[3] = v[3] < 0.0f ? -1.0f : 1.0f;
     }
 }
 
@@ -105,10 +106,12 @@ static espalier_status parse(espalier_context *ctx, esi_surface *out, const esi_
     st = format->read(ctx, out, file);
     if (st != ESPALIER_OK) return st;
     if (format->y_up) {
-        turn_up(out->mesh.vertices, out->mesh.n_vertices);
-        turn_up(out->normals, out->mesh.n_vertices);
+        turn_up(out->mesh.vertices, out->mesh.n_vertices, 3);
+        turn_up(out->normals, out->mesh.n_vertices, 3);
+        turn_up(out->tangents, out->mesh.n_vertices, 4);
     }
-    unit_length(out->normals, out->mesh.n_vertices);
+    unit_length(out->normals, out->mesh.n_vertices, 3);
+    unit_length(out->tangents, out->mesh.n_vertices, 4);
     finite_uvs(out->uvs, out->mesh.n_vertices);
     return ESPALIER_OK;
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 //
-// Runs the Khronos glTF validator over GLB files: node gltf_validate.mjs FILE...
+// Runs the Khronos glTF validator over GLB and glTF files: node gltf_validate.mjs FILE...
 // Prints one line per file and every message; exit status 1 on any error or warning. The validator is an npm package and optional: where
 // it is not installed (`npm install gltf-validator` in the current directory or in $GLTF_VALIDATOR_DIR) the test says SKIPPED and exits
 // with 77.
 import { createRequire } from 'node:module';
 import { readFile } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 function load() {
@@ -34,7 +34,10 @@ if (files.length === 0) {
 }
 let failed = 0;
 for (const file of files) {
-    const report = await validator.validateBytes(new Uint8Array(await readFile(file)), { uri: file, format: 'glb' });
+    const report = await validator.validateBytes(new Uint8Array(await readFile(file)), {
+        uri: file, format: file.endsWith('.gltf') ? 'gltf' : 'glb',
+        externalResourceFunction: async uri => new Uint8Array(await readFile(join(dirname(file), decodeURIComponent(uri)))),
+    });
     const { numErrors, numWarnings, numInfos, numHints, messages } = report.issues;
     console.log(`${file}: ${numErrors} errors, ${numWarnings} warnings, ${numInfos} infos, ${numHints} hints; ` +
                 `${report.info.totalVertexCount} vertices, ${report.info.totalTriangleCount} triangles`);
