@@ -2,8 +2,8 @@
  *
  * chart_cluster.c: faces -> pieces by region merging. A piece costs its bend (area - |sum of area * normal|) plus its border; a pair is
  * worth merging first where bend gained per border lost is least (Koepfler, Lopez, Morel, A Multiscale Algorithm for Image Segmentation by
- * Variational Method, 1994), which keeps borders short and straight without a scale to choose. Every round each piece picks its cheapest
- * neighbour and pairs that picked each other merge, so rounds are few and all of it takes nearly linear time.
+ * Variational Method, 1994), which keeps borders short and straight without a scale to choose; ragged results cost more. Every round each
+ * piece picks its cheapest neighbour and pairs that picked each other merge, so rounds are few and all of it takes nearly linear time.
  */
 #include "mesh/chart_internal.h"
 
@@ -16,7 +16,7 @@
 
 typedef struct cluster {
     double normal[3], length;      /* sum of area * unit normal, and its length */
-    double area;
+    double area, rim;              /* rim: length of the whole border, also that of the mesh */
     int32_t head, tail;            /* list of its faces */
     int32_t group;
     int32_t best;                  /* edge */
@@ -59,13 +59,16 @@ static void merged_normal(double out[3], const cluster *a, const cluster *b)
 static float merge_cost(const state *s, const link *l)
 {
     const cluster *a = &s->clusters[l->a], *b = &s->clusters[l->b];
-    double n[3], area = a->area + b->area, bend, length;
+    double n[3], area = a->area + b->area, bend, length, rim = a->rim + b->rim - 2.0 * (double)l->length, raggedness;
 
     merged_normal(n, a, b);
     length = length3(n);
     if (area - length > s->limits->max_bend * area) return BLOCKED;
     bend = ESI_MAX(a->length + b->length - length, 0.0);
-    if (area > 0.0) bend += FLAT_COST * a->area * b->area / area;
+    if (area > 0.0) {
+        raggedness = rim * rim / (16.0 * area); /* a square: 1 */
+        bend = (bend + FLAT_COST * a->area * b->area / area) * raggedness * raggedness;
+    }
     bend *= 1.0 + 0.1 * spread(l->a, l->b);
     return l->length > 0.0f ? (float)ESI_MIN(bend / (double)l->length, 1e30) : 1e30f;
 }
@@ -91,17 +94,28 @@ static bool may_merge(const state *s, const cluster *a, const cluster *b)
     return within_cone(s, a, n, min_dot) && within_cone(s, b, n, min_dot);
 }
 
-static void merge(state *s, cluster *a, const cluster *b)
+static void merge(state *s, cluster *a, const cluster *b, double shared)
 {
     merged_normal(a->normal, a, b);
     a->length = length3(a->normal);
     a->area += b->area;
+    a->rim += b->rim - 2.0 * shared;
     s->next[a->tail] = b->head;
     a->tail = b->tail;
     s->group_pieces[a->group]--;
 }
 
 /* --------------------------------------------------------------- building */
+
+static double side_length(const esi_mesh *mesh, int32_t corner)
+{
+    double p[3], q[3];
+
+    chart_corner_position(p, mesh, corner);
+    chart_corner_position(q, mesh, esi_next_corner(corner));
+    for (int k = 0; k < 3; k++) p[k] -= q[k];
+    return length3(p);
+}
 
 static int32_t add_clusters(state *s, const int32_t *group, int32_t *index)
 {
@@ -115,6 +129,8 @@ static int32_t add_clusters(state *s, const int32_t *group, int32_t *index)
         for (int k = 0; k < 3; k++) c->normal[k] = faces->area[f] * (double)faces->normal[3 * f + k];
         c->length = length3(c->normal);
         c->area = c->length > 0.0 ? faces->area[f] : 0.0;
+        c->rim = 0.0;
+        for (int32_t k = 0; k < 3; k++) c->rim += side_length(faces->mesh, 3 * (int32_t)f + k);
         c->head = c->tail = (int32_t)f;
         c->group = group[f];
         s->next[f] = -1;
@@ -130,12 +146,8 @@ static void add_links(state *s, const int32_t *group, const int32_t *index)
 
     for (int64_t c = 0; c < 3 * faces->mesh->n_faces; c++) {
         int32_t d = faces->across[c], f = (int32_t)(c / 3);
-        double p[3], q[3], e[3];
         if (d < c || group[f] < 0 || group[d / 3] != group[f]) continue;
-        chart_corner_position(p, faces->mesh, (int32_t)c);
-        chart_corner_position(q, faces->mesh, esi_next_corner((int32_t)c));
-        for (int k = 0; k < 3; k++) e[k] = q[k] - p[k];
-        s->links[s->n_links++] = (link){index[f], index[d / 3], (float)length3(e), STALE};
+        s->links[s->n_links++] = (link){index[f], index[d / 3], (float)side_length(faces->mesh, (int32_t)c), STALE};
     }
 }
 
@@ -166,7 +178,7 @@ static bool merge_pairs(state *s)
         if (!l || l->a != c || s->clusters[l->b].best != a->best) continue;
         any = true;
         if (may_merge(s, a, &s->clusters[l->b])) {
-            merge(s, a, &s->clusters[l->b]);
+            merge(s, a, &s->clusters[l->b], (double)l->length);
             s->map[l->b] = c;
             s->changed[c] = true;
         } else l->cost = BLOCKED;
