@@ -17,7 +17,9 @@ typedef struct item {
 
 static const item items[] = {
     {"unwrap", bench_mesh_unwrap, false},
+    {"remesh", bench_mesh_remesh, true},
     {"simplify", bench_mesh_simplify, false},
+    {"post", bench_mesh_post, true},
     /* One line each, so that lists merge easily. */
 };
 

@@ -46,6 +46,8 @@ espalier_status bench_mesh_time(bench_mesh *b, bench_mesh_run fn, void (*reset)(
 void bench_mesh_report(bench_mesh *b, const char *name, double value);
 
 espalier_status bench_mesh_unwrap(bench_mesh *b);
+espalier_status bench_mesh_remesh(bench_mesh *b);
+espalier_status bench_mesh_post(bench_mesh *b);
 espalier_status bench_mesh_simplify(bench_mesh *b);
 
 /* True when argv[1] is one of these benchmarks: then *rc is the program's exit status. */
