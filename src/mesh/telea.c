@@ -48,10 +48,10 @@ typedef struct neighbour {
     float weight;
 } neighbour;
 
-/* Planes of one radius. */
+/* Planes of one radius and number of channels. */
 typedef struct plane_group {
     const esi_telea_plane *planes;
-    int32_t n_planes, radius;
+    int32_t n_planes, radius, channels;
     window_place *places;
     int32_t n_places;
 } plane_group;
@@ -265,7 +265,7 @@ static void fill_pixel(const march *m, int32_t at)
         for (int32_t i = 0; i < g->n_planes; i++) {
             const esi_telea_plane *plane = &g->planes[i];
 
-            if (plane->channels == 3) {
+            if (g->channels == 3) {
                 fill_channels(m->neighbours, n, plane->pixels, plane->stride, 3, target);
             } else {
                 fill_channels(m->neighbours, n, plane->pixels, plane->stride, 1, target);
@@ -379,6 +379,14 @@ static espalier_status mark_ring(march *m, int32_t radius)
     return ESPALIER_OK;
 }
 
+/* 1 / length^3 from length^2. OpenCV takes the root in double precision for three channels, in single precision for one. */
+static float fall_off(int32_t length2, int32_t channels)
+{
+    const float single = (float)length2 * sqrtf((float)length2);
+
+    return (float)(1.0 / (channels == 3 ? (double)length2 * sqrt((double)length2) : (double)single));
+}
+
 static espalier_status make_places(march *m, plane_group *g)
 {
     const int32_t r = g->radius;
@@ -387,11 +395,11 @@ static espalier_status make_places(march *m, plane_group *g)
     if (!g->places) return ESPALIER_ERR_RESOURCE;
     for (int32_t dy = -r; dy <= r; dy++) {
         for (int32_t dx = -r; dx <= r; dx++) {
-            const double length2 = (double)(dx * dx + dy * dy);
+            const int32_t length2 = dx * dx + dy * dy;
 
-            if (dx * dx + dy * dy > r * r || (dx == 0 && dy == 0)) continue;
+            if (length2 > r * r || length2 == 0) continue;
             g->places[g->n_places++] =
-                (window_place){.dx = dx, .dy = dy, .at = dy * m->row + dx, .dst = (float)(1.0 / (length2 * sqrt(length2)))};
+                (window_place){.dx = dx, .dy = dy, .at = dy * m->row + dx, .dst = fall_off(length2, g->channels)};
         }
     }
     return ESPALIER_OK;
@@ -404,20 +412,21 @@ static int32_t whole_radius(double radius)
     return (int32_t)((radius + 0x1p52) - 0x1p52);  /* half to even */
 }
 
-/* Neighbouring planes of one radius are one group. */
+/* Neighbouring planes of one kind are one group. */
 static espalier_status make_groups(march *m, const esi_telea_plane *planes, int32_t n_planes)
 {
     espalier_status st = ESPALIER_OK;
     int32_t largest = 1;
 
     for (int32_t i = 0; st == ESPALIER_OK && i < n_planes; i++) {
-        const int32_t radius = whole_radius(planes[i].radius);
+        const int32_t radius = whole_radius(planes[i].radius), channels = planes[i].channels;
+        plane_group *last = m->n_groups > 0 ? &m->groups[m->n_groups - 1] : NULL;
 
-        if (m->n_groups > 0 && m->groups[m->n_groups - 1].radius == radius) {
-            m->groups[m->n_groups - 1].n_planes++;
+        if (last && last->radius == radius && last->channels == channels) {
+            last->n_planes++;
             continue;
         }
-        m->groups[m->n_groups] = (plane_group){.planes = &planes[i], .n_planes = 1, .radius = radius};
+        m->groups[m->n_groups] = (plane_group){.planes = &planes[i], .n_planes = 1, .radius = radius, .channels = channels};
         largest = ESI_MAX(largest, radius);
         st = make_places(m, &m->groups[m->n_groups++]);
     }
