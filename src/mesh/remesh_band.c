@@ -23,6 +23,7 @@ typedef struct band_scratch {
     uint64_t *bits;                /* [TILE * TILE][words] */
     found_cell *found;
     int64_t n_found, capacity;
+    bvh_nearby nearby;
     bool failed;
 } band_scratch;
 
@@ -63,11 +64,15 @@ static void note_cell(const band_job *job, band_scratch *s, const int32_t origin
     s->bits[(size_t)column * (size_t)job->words + (size_t)(at[2] >> 6)] |= UINT64_C(1) << (at[2] & 63);
 }
 
-/* A cube that the surface may touch: which of its eight parts it may touch. */
+/* A cube that the surface may touch: which of its eight parts it may touch. From NEARBY_CUBE cells on, the leaves around it are listed
+ * for all that it is cut into. */
+#define NEARBY_CUBE 4
+
 static void look_into_cube(const band_job *job, band_scratch *s, const int32_t origin[2], const int32_t at[3], int32_t size, int32_t seed)
 {
     const remesh_grid *g = &job->grid;
     const int32_t half = size / 2;
+    const float radius = g->epsilon + g->reach * (float)half;
     bvh_packet p = {.n = 0};
     int32_t child[8][3];
 
@@ -80,7 +85,17 @@ static void look_into_cube(const band_job *job, band_scratch *s, const int32_t o
         memcpy(child[p.n], part, sizeof part);
         bvh_packet_add(&p, centre, seed);
     }
-    bvh_packet_within(job->bvh, &p, g->epsilon + g->reach * (float)half);
+    if (size == NEARBY_CUBE) {
+        float low[3], high[3];
+
+        /* Centres of smaller parts are nearer to these than their reach is shorter. */
+        for (int k = 0; k < 3; k++) {
+            low[k] = lattice_point(g, (float)at[k] + 0.5f * (float)half, k);
+            high[k] = lattice_point(g, (float)at[k] + 1.5f * (float)half, k);
+        }
+        bvh_nearby_find(&s->nearby, job->bvh, low, high, radius);
+    }
+    bvh_packet_within(job->bvh, size <= NEARBY_CUBE ? &s->nearby : NULL, &p, radius);
     for (int i = 0; i < p.n && !s->failed; i++) {
         if (p.distance[i] == INFINITY) continue;
         if (half == 1) note_cell(job, s, origin, child[i], p.seed[i]);
@@ -314,50 +329,73 @@ static void seed_column(const band_job *job, int32_t x, int32_t y)
     }
 }
 
-/* The corners of two by two columns with z in [at[2], at[2] + 2). first: where the columns stand. */
-static void measure_block(const band_job *job, const int32_t at[3], int64_t first[4], const int64_t end[4])
+/* Corners are looked at in cubes of BLOCK, which share a list of leaves, and in packets of two by two by two. */
+#define BLOCK 4
+
+typedef struct corner_block {
+    bvh_nearby nearby;
+    int32_t x, y;
+    int64_t first[BLOCK * BLOCK], end[BLOCK * BLOCK];          /* of the columns: what is still to do */
+} corner_block;
+
+static void measure_packet(const band_job *job, corner_block *b, int32_t x, int32_t y, int32_t z)
 {
-    const remesh_grid *g = &job->grid;
     const remesh_columns *corners = &job->band->corners;
     int64_t place[PACKET_POINTS];
     bvh_packet p = {.n = 0};
 
     for (int c = 0; c < 4; c++) {
-        float point[3] = {lattice_point(g, (float)(at[0] + c / 2), 0), lattice_point(g, (float)(at[1] + c % 2), 1), 0.0f};
+        const int32_t cx = x + c / 2, cy = y + c % 2;
+        const int column = cx * BLOCK + cy;
+        float point[3] = {lattice_point(&job->grid, (float)(b->x + cx), 0), lattice_point(&job->grid, (float)(b->y + cy), 1), 0.0f};
 
-        for (; first[c] < end[c] && corners->z[first[c]] < at[2] + 2; first[c]++) {
+        for (; b->first[column] < b->end[column] && corners->z[b->first[column]] < z + 2; b->first[column]++) {
             int32_t seed;
 
-            memcpy(&seed, &job->band->f[first[c]], sizeof seed);
-            point[2] = lattice_point(g, (float)corners->z[first[c]], 2);
-            place[p.n] = first[c];
+            memcpy(&seed, &job->band->f[b->first[column]], sizeof seed);
+            point[2] = lattice_point(&job->grid, (float)corners->z[b->first[column]], 2);
+            place[p.n] = b->first[column];
             bvh_packet_add(&p, point, seed);
         }
     }
-    bvh_packet_measure(job->bvh, &p, INFINITY);
-    for (int i = 0; i < p.n; i++) job->band->f[place[i]] = p.distance[i] - g->epsilon;
+    if (p.n) bvh_packet_measure(job->bvh, &b->nearby, &p, INFINITY);
+    for (int i = 0; i < p.n; i++) job->band->f[place[i]] = p.distance[i] - job->grid.epsilon;
+}
+
+static void measure_block(const band_job *job, corner_block *b, int32_t z)
+{
+    const remesh_grid *g = &job->grid;
+    const int32_t at[3] = {b->x, b->y, z};
+    float low[3], high[3];
+
+    for (int k = 0; k < 3; k++) {
+        low[k] = lattice_point(g, (float)at[k], k);
+        high[k] = lattice_point(g, (float)(at[k] + BLOCK - 1), k);
+    }
+    bvh_nearby_find(&b->nearby, job->bvh, low, high, g->epsilon + 2.0f * g->reach);    /* a corner is within reach of a cell's centre */
+    for (int i = 0; i < 8; i++) measure_packet(job, b, i / 4 * 2, i / 2 % 2 * 2, z + i % 2 * 2);
 }
 
 static void measure_columns(const band_job *job, int32_t x, int32_t y)
 {
     const remesh_columns *corners = &job->band->corners;
-    int64_t first[4], end[4];
+    corner_block b = {.x = x, .y = y};
 
-    for (int c = 0; c < 4; c++) {
-        const int32_t cx = x + c / 2, cy = y + c % 2;
+    for (int c = 0; c < BLOCK * BLOCK; c++) {
+        const int32_t cx = x + c / BLOCK, cy = y + c % BLOCK;
         const bool there = cx < corners->side && cy < corners->side;
 
-        first[c] = there ? corners->start[(int64_t)cx * corners->side + cy] : 0;
-        end[c] = there ? corners->start[(int64_t)cx * corners->side + cy + 1] : 0;
+        b.first[c] = there ? corners->start[(int64_t)cx * corners->side + cy] : 0;
+        b.end[c] = there ? corners->start[(int64_t)cx * corners->side + cy + 1] : 0;
     }
     for (;;) {
         int32_t least = INT32_MAX;
 
-        for (int c = 0; c < 4; c++) {
-            if (first[c] < end[c] && corners->z[first[c]] < least) least = corners->z[first[c]];
+        for (int c = 0; c < BLOCK * BLOCK; c++) {
+            if (b.first[c] < b.end[c] && corners->z[b.first[c]] < least) least = corners->z[b.first[c]];
         }
         if (least == INT32_MAX) return;
-        measure_block(job, (const int32_t[3]){x, y, least / 2 * 2}, first, end);
+        measure_block(job, &b, least / BLOCK * BLOCK);
     }
 }
 
@@ -375,8 +413,8 @@ static void measure_corners(void *arg, size_t index, int slot)
 
     (void)slot;
     each_corner_column(job, index, seed_column);
-    for (int32_t x = x0; x < ESI_MIN(x0 + CORNER_TILE, side); x += 2) {
-        for (int32_t y = y0; y < ESI_MIN(y0 + CORNER_TILE, side); y += 2) measure_columns(job, x, y);
+    for (int32_t x = x0; x < ESI_MIN(x0 + CORNER_TILE, side); x += BLOCK) {
+        for (int32_t y = y0; y < ESI_MIN(y0 + CORNER_TILE, side); y += BLOCK) measure_columns(job, x, y);
     }
 }
 
