@@ -48,8 +48,8 @@ bool esi_gltf_view(const esi_gltf_reader *r, int64_t view, const uint8_t **data,
 espalier_status esi_gltf_uri(const esi_gltf_reader *r, esi_gltf_bytes *out, const char *uri);
 void esi_gltf_bytes_free(espalier_context *ctx, esi_gltf_bytes *bytes);
 
-/* gltf_accessor.c. Number of elements of an accessor of that type ("VEC3"; NULL: "VEC3" or "VEC4"), checked against its bytes; *components =
- * numbers per element. */
+/* gltf_accessor.c. Number of elements of an accessor of that type ("VEC3"; NULL: "VEC3" or "VEC4"), checked against its bytes;
+ * *components = numbers per element. */
 espalier_status esi_gltf_accessor(const esi_gltf_reader *r, int64_t accessor, const char *type, int64_t *count, int *components);
 /* Elements as floats, normalized ones divided; `columns` to a row of `to`: missing ones are left alone. Only after esi_gltf_accessor(). */
 espalier_status esi_gltf_floats(const esi_gltf_reader *r, int64_t accessor, float *to, int columns);

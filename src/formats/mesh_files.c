@@ -101,7 +101,7 @@ espalier_status esi_texture_decode(espalier_context *ctx, esi_texture *out, bool
 }
 
 /* Relative, without parent directories, and no URL: "data:", "http:", "C:" all have a colon before the first slash. */
-static bool stays_inside(const char *reference)
+bool esi_reference_stays_inside(const char *reference)
 {
     const char *colon = strchr(reference, ':'), *slash = strpbrk(reference, "/\\");
 
@@ -143,7 +143,7 @@ static void clean_reference(char *text)
 }
 
 /* Do links lead out of the directory? A missing file is inside. */
-static bool links_stay_inside(const char *dir, const char *path)
+bool esi_links_stay_inside(const char *dir, const char *path)
 {
     char *real_dir = realpath(dir, NULL), *real_path = realpath(path, NULL);
     bool inside = true;
@@ -173,7 +173,7 @@ espalier_status esi_path_beside(espalier_context *ctx, char **out, const esi_mes
     path = esi_path_join(ctx, dir, relative);
     if (!path) goto done;
     st = ESPALIER_OK;
-    if (stays_inside(relative) && links_stay_inside(dir, path)) {
+    if (esi_reference_stays_inside(relative) && esi_links_stay_inside(dir, path)) {
         *out = path;
         path = NULL;
     }

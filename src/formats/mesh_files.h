@@ -54,6 +54,9 @@ espalier_status esi_corners_open(espalier_context *ctx, esi_corners *c, int64_t 
 espalier_status esi_corners_number(espalier_context *ctx, esi_corners *c, esi_corner corner, int32_t *index);
 void esi_corners_close(espalier_context *ctx, esi_corners *c);
 
+/* Is it a relative path without parent directories, and no URL? Does no link lead `path` out of `dir`? */
+bool esi_reference_stays_inside(const char *reference);
+bool esi_links_stay_inside(const char *dir, const char *path);
 /* The path of what `reference` (a path or URI) names beside the file; *out is NULL when nothing may be read there: absolute, with "..", a
  * URL, a link out of the directory of the file, or no path known. */
 espalier_status esi_path_beside(espalier_context *ctx, char **out, const esi_mesh_file *file, const char *reference);

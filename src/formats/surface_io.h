@@ -31,10 +31,11 @@ espalier_status esi_surface_write(espalier_context *ctx, const esi_surface *surf
 /* ".glb .gltf ...": true if the suffix of `path` is one of them. */
 bool esi_surface_can_write(const char *path);
 
-/* Any format that assimp reads and we allow (GLB, glTF, OBJ, PLY, STL, 3MF, DAE, FBX, OFF, ...), all meshes of the scene with their
- * transformations, triangulated, materials and pictures included, z up. Indices are checked; vertices may not be finite and faces may
- * repeat
- * indices (esi_mesh_sanitize()). ERR_INPUT: missing, damaged, unknown, no triangles; ERR_RESOURCE: over the context's limits. */
+/* .glb .gltf .obj .ply .stl .off .3mf, and through assimp .dae .fbx .x3d .3ds, by suffix: all meshes of the scene with their
+ * transformations, triangulated, materials and pictures included, z up. Vertices keep the numbers they have in the file where it has one
+ * list of them. Indices are checked; vertices may not be finite and faces may repeat indices (esi_mesh_sanitize()). Pictures and buffers
+ * are read from the directory of the model only; a missing picture is a warning. ERR_INPUT: missing, damaged, unknown, no triangles;
+ * ERR_RESOURCE: over the context's limits. */
 espalier_status esi_surface_read(espalier_context *ctx, esi_surface *out, const char *path);
 /* The same over memory; `name` gives the suffix and begins messages; files beside it are not read. */
 espalier_status esi_surface_parse(espalier_context *ctx, esi_surface *out, const void *bytes, uint64_t size, const char *name);

@@ -28,6 +28,8 @@ static const mesh_format formats[] = {
 #ifdef ESPALIER_HAVE_ASSIMP
     {".dae", esi_assimp_parse, true},
     {".fbx", esi_assimp_parse, true},
+    {".x3d", esi_assimp_parse, true},
+    {".3ds", esi_assimp_parse, true},
 #endif
 };
 
