@@ -33,7 +33,8 @@ static int32_t beside(esi_voxel_cursor *cursor, int axis, int by)
 
 typedef struct row_pass {
     const esi_parity_grid *grid;
-    int64_t *odd;                  /* by task */
+    int64_t *odd;                  /* by task, or NULL */
+    uint8_t *bits;                 /* by row, or NULL */
 } row_pass;
 
 static void find_complete(void *arg, size_t task, int slot)
@@ -96,17 +97,29 @@ static void face_edges(esi_voxel_cursor *cursor, int32_t n, int direction, int32
     axes[2] = axes[3] = b;
 }
 
-bool esi_parity_face_is_odd(const esi_parity_grid *g, esi_voxel_cursor *cursor, int32_t n, int direction)
+/* Bit d: the face between row n and the next along d is odd. */
+static unsigned odd_faces_of(const esi_parity_grid *g, esi_voxel_cursor *cursor, int64_t n)
 {
-    int32_t rows[4];
-    int axes[4], count = 0;
+    int32_t before[3];
+    int own[3];
+    unsigned odd = 0;
 
-    face_edges(cursor, n, direction, rows, axes);
-    for (int i = 0; i < 4; i++) count += edge_on(g, rows[i], axes[i]);
-    return count & 1;
+    esi_voxel_cursor_move(cursor, g->coords + 4 * n);
+    for (int d = 0; d < 3; d++) {
+        before[d] = beside(cursor, d, -1);
+        own[d] = edge_on(g, (int32_t)n, d);
+    }
+    for (int d = 0; d < 3; d++) {
+        int a, b;
+
+        /* An edge that counts has both voxels of the face, so a face without a second voxel has none. */
+        other_axes(d, &a, &b);
+        odd |= (unsigned)((own[a] + edge_on(g, before[b], a) + own[b] + edge_on(g, before[a], b)) & 1) << d;
+    }
+    return odd;
 }
 
-static void count_odd(void *arg, size_t task, int slot)
+static void find_odd(void *arg, size_t task, int slot)
 {
     const row_pass *pass = arg;
     const esi_parity_grid *g = pass->grid;
@@ -117,23 +130,19 @@ static void count_odd(void *arg, size_t task, int slot)
     (void)slot;
     esi_voxel_cursor_init(&cursor, g->index);
     for (int64_t n = begin; n < end; n++) {
-        int32_t before[3];
-        int own[3];
+        const unsigned bits = odd_faces_of(g, &cursor, n);
 
-        esi_voxel_cursor_move(&cursor, g->coords + 4 * n);
-        for (int d = 0; d < 3; d++) {
-            before[d] = beside(&cursor, d, -1);
-            own[d] = edge_on(g, (int32_t)n, d);
-        }
-        for (int d = 0; d < 3; d++) {
-            int a, b;
-
-            /* An edge that counts has both voxels of the face, so a face without a second voxel has none. */
-            other_axes(d, &a, &b);
-            odd += (own[a] + edge_on(g, before[b], a) + own[b] + edge_on(g, before[a], b)) & 1;
-        }
+        odd += (bits & 1) + (bits >> 1 & 1) + (bits >> 2);
+        if (pass->bits) pass->bits[n] = (uint8_t)bits;
     }
-    pass->odd[task] = odd;
+    if (pass->odd) pass->odd[task] = odd;
+}
+
+espalier_status esi_parity_mark_odd(espalier_context *ctx, uint8_t *bits, const esi_parity_grid *grid)
+{
+    row_pass pass = {.grid = grid, .bits = bits};
+
+    return esi_parallel(ctx, (size_t)((grid->count + ROWS_PER_TASK - 1) / ROWS_PER_TASK), find_odd, &pass);
 }
 
 espalier_status esi_parity_count_odd(espalier_context *ctx, int64_t *odd, const esi_parity_grid *grid)
@@ -145,7 +154,7 @@ espalier_status esi_parity_count_odd(espalier_context *ctx, int64_t *odd, const 
     *odd = 0;
     pass.odd = esi_calloc(ctx, tasks, sizeof *pass.odd, "voxel parity");
     if (!pass.odd) return ESPALIER_ERR_RESOURCE;
-    st = esi_parallel(ctx, tasks, count_odd, &pass);
+    st = esi_parallel(ctx, tasks, find_odd, &pass);
     for (size_t t = 0; t < tasks; t++) *odd += pass.odd[t];
     esi_free(ctx, pass.odd);
     return st;

@@ -22,8 +22,8 @@ typedef struct esi_parity_grid {
 /* Fills everything but index and flags. complete is esi_alloc'ed and the receiver's to free. */
 espalier_status esi_parity_grid_open(espalier_context *ctx, esi_parity_grid *out, const int32_t *coords, int64_t count,
                                      const esi_voxel_index *index, const uint8_t *flags);
-/* cursor: at row n. */
-bool esi_parity_face_is_odd(const esi_parity_grid *grid, esi_voxel_cursor *cursor, int32_t n, int direction);
+/* bits [count]: bit d of row n is set where face 3 * n + d is odd. */
+espalier_status esi_parity_mark_odd(espalier_context *ctx, uint8_t *bits, const esi_parity_grid *grid);
 espalier_status esi_parity_count_odd(espalier_context *ctx, int64_t *odd, const esi_parity_grid *grid);
 
 /* Edges that may change, ascending, and what a change costs (>= 0, finite). flags: the grid's, to write to. Adds to the cluster and flip

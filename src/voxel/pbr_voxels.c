@@ -18,7 +18,8 @@
 
 #define MAX_RESOLUTION 2048
 #define BLEND 0.1                  /* of the longest side of a cell */
-#define FARTHEST2 1.0              /* of a point of the cell from its centre, squared, at most 3/4; more is rounding of a face of absurd size */
+/* A point of a cell is at most 3/4 (squared) from its centre; more is the rounding of a face of absurd size. */
+#define FARTHEST2 1.0
 #define ROWS_PER_TASK 16384
 
 /* ---------------------------------------------------------------- the result */

@@ -36,7 +36,7 @@ static const int8_t corner[3][3][3] = {
 
 typedef struct missing_job {
     const growing_grid *g;
-    const esi_parity_grid *parity;
+    const uint8_t *complete, *odd; /* by row: bits of its edges that have all voxels, of its odd faces */
     uint64_t *keys;                /* NULL: count only */
     int64_t *first;                /* [tasks + 1] */
 } missing_job;
@@ -82,10 +82,12 @@ static void find_dangling(void *arg, size_t task, int slot)
     (void)slot;
     esi_voxel_cursor_init(&cursor, &g->index);
     for (int64_t n = begin; n < end; n++) {
+        if (job->complete[n] == 7) continue;
         esi_voxel_cursor_move(&cursor, g->coords + 4 * n);
         for (int axis = 0; axis < 3; axis++) {
             uint64_t key;
 
+            if (job->complete[n] >> axis & 1) continue;
             if (!g->flags[3 * n + axis] || !missing_voxel(g, &cursor, n, axis, &key)) continue;
             if (job->keys) job->keys[at] = key;
             at++;
@@ -106,9 +108,10 @@ static void find_beside_odd(void *arg, size_t task, int slot)
     (void)slot;
     esi_voxel_cursor_init(&cursor, &g->index);
     for (int64_t n = begin; n < end; n++) {
+        if (job->odd[n] == 0) continue;
         esi_voxel_cursor_move(&cursor, g->coords + 4 * n);
         for (int d = 0; d < 3; d++) {
-            if (!esi_parity_face_is_odd(job->parity, &cursor, (int32_t)n, d)) continue;
+            if (!(job->odd[n] >> d & 1)) continue;
             for (int side = 0; side < 4; side++) {
                 const int across = (d + 1 + (side >> 1)) % 3;
                 int near[3] = {0, 0, 0}, far[3] = {0, 0, 0};
@@ -129,11 +132,11 @@ static void find_beside_odd(void *arg, size_t task, int slot)
 }
 
 /* All keys that `fn` finds, sorted, with repetitions; esi_alloc'ed. */
-static espalier_status collect_keys(espalier_context *ctx, const growing_grid *g, const esi_parity_grid *parity, esi_task_fn fn,
-                                    uint64_t **keys, int64_t *n)
+static espalier_status collect_keys(espalier_context *ctx, const growing_grid *g, const uint8_t *complete, const uint8_t *odd,
+                                    esi_task_fn fn, uint64_t **keys, int64_t *n)
 {
     const size_t tasks = (size_t)((g->count + ROWS_PER_TASK - 1) / ROWS_PER_TASK);
-    missing_job job = {.g = g, .parity = parity};
+    missing_job job = {.g = g, .complete = complete, .odd = odd};
     espalier_status st = ESPALIER_ERR_RESOURCE;
 
     *keys = NULL;
@@ -303,16 +306,18 @@ static double hole_fit(const growing_grid *g, uint64_t key)
 {
     neighborhood h;
     uint8_t marked[27] = {0};
+    unsigned possible = 0;
     double best = NO_FIT;
 
     load_neighborhood(&h, g, key);
     h.center_present = true;
+    for (int a = 0; a < 3; a++) possible |= (unsigned)is_complete(&h, (int[]){CENTER, CENTER, CENTER}, a) << a;
     mark_faces(&h, marked);
     h.center_present = false;
     if (count_odd_around(&h, marked) == 0) return NO_FIT;
     h.center_present = true;
     for (h.center_flags = 0; h.center_flags < 8; h.center_flags++) {
-        if (count_odd_around(&h, marked) == 0) best = ESI_MIN(best, distance_from_cell(&h));
+        if ((h.center_flags & ~possible) == 0 && count_odd_around(&h, marked) == 0) best = ESI_MIN(best, distance_from_cell(&h));
     }
     return best;
 }
@@ -399,12 +404,14 @@ static espalier_status find_missing(espalier_context *ctx, const growing_grid *g
     double *fit = NULL;
     fit_job job = {.g = g};
     int64_t n_dangling, n_beside, kept = 0;
-    espalier_status st = esi_parity_grid_open(ctx, &parity, g->coords, g->count, &g->index, g->flags);
+    uint8_t *odd = esi_alloc(ctx, (size_t)g->count, 1, "missing voxels");
+    espalier_status st = odd ? esi_parity_grid_open(ctx, &parity, g->coords, g->count, &g->index, g->flags) : ESPALIER_ERR_RESOURCE;
 
     *keys = NULL;
     *n = 0;
-    if (st == ESPALIER_OK) st = collect_keys(ctx, g, &parity, find_dangling, &dangling, &n_dangling);
-    if (st == ESPALIER_OK) st = collect_keys(ctx, g, &parity, find_beside_odd, &beside, &n_beside);
+    if (st == ESPALIER_OK) st = esi_parity_mark_odd(ctx, odd, &parity);
+    if (st == ESPALIER_OK) st = collect_keys(ctx, g, parity.complete, odd, find_dangling, &dangling, &n_dangling);
+    if (st == ESPALIER_OK) st = collect_keys(ctx, g, parity.complete, odd, find_beside_odd, &beside, &n_beside);
     if (st != ESPALIER_OK) goto done;
     st = ESPALIER_ERR_RESOURCE;
     all = esi_alloc(ctx, (size_t)(n_dangling + n_beside), sizeof *all, "missing voxels");
@@ -428,6 +435,7 @@ static espalier_status find_missing(espalier_context *ctx, const growing_grid *g
     *n = kept;
 done:
     esi_free(ctx, parity.complete);
+    esi_free(ctx, odd);
     esi_free(ctx, dangling);
     esi_free(ctx, beside);
     esi_free(ctx, all);

@@ -90,7 +90,8 @@ static espalier_status read_scene(golden_case *c, const char *name, const esi_js
     return st;
 }
 
-static void check_values(golden_case *c, const char *scene, const char *what, const float *values, int64_t rows, int64_t channels, bool normal)
+static void check_values(golden_case *c, const char *scene, const char *what, const float *values, int64_t rows, int64_t channels,
+                         bool normal)
 {
     const golden_shape shape = channels > 1 ? GOLDEN_SHAPE(rows, channels) : GOLDEN_SHAPE(rows);
     uint8_t *bytes = golden_alloc(c, (size_t)(rows * channels), 1);
