@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * mesh_remesh.c: espalier-bench remesh: tree, reference form, clean form. --mesh bumpy makes the object that other programs were measured on
- * (a bumpy sphere inside a torus) with faces of about one cell of --res.
+ * mesh_remesh.c: espalier-bench remesh: tree, reference form, clean form. --mesh bumpy makes the object that other programs were measured
+ * on (a bumpy sphere inside a torus) with faces of about one cell of --res.
  */
 #include "bench_mesh.h"
 
@@ -63,7 +63,8 @@ static espalier_status make_bumpy(espalier_context *ctx, esi_mesh *m, int32_t re
 {
     const double cells = (double)resolution * (double)resolution;
     const int side = (int)sqrt(1.29 * cells * 1.5 / 6.0), v = (int)sqrt(0.79 * cells * 1.5 / 8.0), u = 8 * v;
-    espalier_status st = esi_mesh_new(ctx, m, 6 * (int64_t)(side + 1) * (side + 1) + (int64_t)u * v, 12 * (int64_t)side * side + 2 * (int64_t)u * v);
+    const int64_t vertices = 6 * (int64_t)(side + 1) * (side + 1) + (int64_t)u * v, quads = 6 * (int64_t)side * side + (int64_t)u * v;
+    espalier_status st = esi_mesh_new(ctx, m, vertices, 2 * quads);
 
     if (st != ESPALIER_OK) return st;
     m->n_vertices = 0;

@@ -55,8 +55,8 @@ static inline double clamp01(double v)
 }
 
 /* Squared distances of the point to two triangles side by side, without branches: that of the foot on the plane where it is inside, else
- * that of the nearest point of the three sides. A face on one line has no inside. With d1 = ab . ap and d2 = ac . ap, the other dot products
- * and the areas va, vb, vc are Ericson's. */
+ * that of the nearest point of the three sides. A face on one line has no inside. With d1 = ab . ap and d2 = ac . ap, the other dot
+ * products and the areas va, vb, vc are Ericson's. */
 static inline void pair_distances(const bvh_triangle *first, const bvh_triangle *second, const probe *q, double out[2])
 {
     double a[3][2], b[3][2], c[3][2], least[2];
@@ -116,8 +116,8 @@ static inline bool try_leaf(const bvh_triangle *t, int32_t count, const probe *q
 
 static const uint8_t lowest_lane[1 << BVH_WIDTH] = {0, 0, 1, 0, 2, 0, 1, 0, 3, 0, 1, 0, 2, 0, 1, 0};
 
-/* Squared distances between a node's boxes and the box from low to high (a point: low = high); returns a bit per child within the limit. Boxes
- * of missing children are infinitely far. The two forms compute the same numbers. */
+/* Squared distances between a node's boxes and the box from low to high (a point: low = high); returns a bit per child within the limit.
+ * Boxes of missing children are infinitely far. The two forms compute the same numbers. */
 static inline unsigned children_within(const bvh_node *n, const float low[3], const float high[3], float limit, float d2[BVH_WIDTH])
 {
 #if defined(__SSE2__)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * bvh_packet.c: one walk through the tree for a few points. It lists the leaves that are near enough to the box of all points; each point then
- * takes those that are near enough to itself.
+ * bvh_packet.c: one walk through the tree for a few points. It lists the leaves that are near enough to the box of all points; each point
+ * then takes those that are near enough to itself.
  */
 #include "mesh/bvh_packet.h"
 #include "mesh/bvh_nearest.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * bvh_packet.h: distances of up to eight points that lie close together, the corners of a small cube, say: the tree is walked once for all of
- * them. Distances are those of single queries, bit for bit.
+ * bvh_packet.h: distances of up to eight points that lie close together, the corners of a small cube, say: the tree is walked once for all
+ * of them. Distances are those of single queries, bit for bit.
  */
 #ifndef ESI_MESH_BVH_PACKET_H
 #define ESI_MESH_BVH_PACKET_H

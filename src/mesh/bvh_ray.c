@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * bvh_ray.c: rays and box overlaps. A ray meets a triangle by the signs of three edge functions in the plane across it, in double (Woop,
- * Benthin, Wald: Watertight Ray/Triangle Intersection, 2013). A sign of zero is that of the origin moved by (e, e^2): of the faces around an
- * edge or a corner that the ray goes through, exactly those count that it would meet beside it, so crossings keep their parity.
+ * Benthin, Wald: Watertight Ray/Triangle Intersection, 2013). A sign of zero is that of the origin moved by (e, e^2): of the faces around
+ * an edge or a corner that the ray goes through, exactly those count that it would meet beside it, so crossings keep their parity.
  */
 #include "mesh/bvh_internal.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * remesh_shells.c: which closed pieces of the surface stay. The wall of a cavity has negative volume. For a solid only those stay that border
- * on the space around the object: the outside is flooded over the lattice corners with f >= 0, as runs along z joined where runs of
+ * remesh_shells.c: which closed pieces of the surface stay. The wall of a cavity has negative volume. For a solid only those stay that
+ * border on the space around the object: the outside is flooded over the lattice corners with f >= 0, as runs along z joined where runs of
  * neighbouring columns overlap.
  */
 #include "mesh/remesh_internal.h"
@@ -228,7 +228,8 @@ static bool choose_shells(shell *shells, int32_t n, const bool *inner, bool oute
 }
 
 /* inner[i]: the first vertex of shell i looks at a space that is closed in. */
-static espalier_status find_inner(espalier_context *ctx, const remesh_quads *q, const remesh_band *band, const int32_t *shell_of, bool *inner)
+static espalier_status find_inner(espalier_context *ctx, const remesh_quads *q, const remesh_band *band, const int32_t *shell_of,
+                                  bool *inner)
 {
     flood fl;
     espalier_status st = flood_make(ctx, &fl, band);
