@@ -67,7 +67,7 @@ static espalier_status make_grid(espalier_context *ctx, remesh_grid *grid, const
 static espalier_status make_quads(espalier_context *ctx, remesh_quads *quads, const esi_bvh *bvh, const remesh_grid *grid,
                                   const esi_remesh_options *o, esi_remesh_stats *stats)
 {
-    const bool manifold = o->manifold || o->outer_only || o->solid || o->keep_apart > 0.0;
+    const bool manifold = o->manifold || o->outer_only || o->solid || (o->keep_apart > 0.0 && o->project > 0.0);
     remesh_band band = {0};
     espalier_status st = remesh_band_make(ctx, &band, bvh, grid);
 

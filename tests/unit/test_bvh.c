@@ -5,7 +5,7 @@
  */
 #include "support.h"
 
-#include "mesh/bvh.h"
+#include "mesh/bvh_packet.h"
 
 #include <math.h>
 
@@ -296,6 +296,62 @@ static void facing_faces_only(void **state)
     test_base_close(&t);
 }
 
+/* Packets give the bits of single queries, whatever the seeds, with a list of what is nearby and without, or with too much nearby. */
+static void packets_equal_single_queries(void **state)
+{
+    static bvh_nearby nearby;
+    test_base t;
+    int listed = 0, unlisted = 0;
+
+    (void)state;
+    test_base_open(&t, 1);
+    for (int mesh = 0; mesh < 3; mesh++) {
+        esi_mesh m = mesh == 0 ? cube(t.ctx, 20) : random_soup(t.ctx, mesh == 1 ? 4000 : 100, mesh == 1 ? 0.05f : 0.5f);
+        esi_bvh *bvh;
+
+        assert_int_equal(esi_bvh_build(t.ctx, &bvh, &m), ESPALIER_OK);
+        for (int i = 0; i < 1000; i++) {
+            const float step = i % 2 ? 0.02f : 0.2f, most = i % 3 ? 0.05f : INFINITY;
+            float low[3], high[3];
+            bvh_packet p = {.n = 0}, q, any;
+
+            for (int k = 0; k < 3; k++) low[k] = 1.2f * random_float();
+            for (int k = 0; k < 3; k++) high[k] = low[k] + step;
+            for (int k = 0; k < 8 - i % 8; k++) {
+                const float at[3] = {k & 1 ? high[0] : low[0], k & 2 ? high[1] : low[1], k & 4 ? high[2] : low[2]};
+                bvh_packet_add(&p, at, i % 5 == 0 ? -1 : (int32_t)(random_bits() % (uint32_t)m.n_faces));
+            }
+            q = any = p;
+            bvh_packet_measure(bvh, NULL, &p, most);
+            bvh_nearby_find(&nearby, bvh, low, high, most < 1.0f ? most : 0.7f * step + esi_bvh_distance(bvh, low, INFINITY, INFINITY) + step);
+            listed += nearby.n > 0;
+            unlisted += nearby.n == 0;
+            bvh_packet_measure(bvh, &nearby, &q, most);
+            bvh_packet_within(bvh, most < 1.0f ? &nearby : NULL, &any, 0.05f);
+            for (int k = 0; k < p.n; k++) {
+                const float single = esi_bvh_distance(bvh, p.point[k], most, INFINITY);
+                const float near = esi_bvh_distance(bvh, p.point[k], 0.05f, INFINITY);
+
+                assert_true(p.distance[k] == single);
+                assert_true(q.distance[k] == single);
+                if (single < INFINITY) {
+                    int32_t seed = -1;
+
+                    assert_true(bvh_distance_from(bvh, p.point[k], most, &seed) == single);
+                    seed = p.seed[k];
+                    assert_true(bvh_distance_from(bvh, p.point[k], single, &seed) == single);
+                }
+                assert_true((any.distance[k] < INFINITY) == (near < INFINITY));
+                assert_true(any.distance[k] >= near);
+            }
+        }
+        esi_bvh_free(t.ctx, bvh);
+        esi_mesh_free(t.ctx, &m);
+    }
+    assert_true(listed > 100 && unlisted > 100);
+    test_base_close(&t);
+}
+
 /* ----------------------------------------------------------------------- rays */
 
 static void rays_of_soup(void **state)
@@ -556,6 +612,7 @@ int main(void)
         cmocka_unit_test(nearest_of_soup),
         cmocka_unit_test(ties_go_to_the_lowest_face),
         cmocka_unit_test(facing_faces_only),
+        cmocka_unit_test(packets_equal_single_queries),
         cmocka_unit_test(rays_of_soup),
         cmocka_unit_test(rays_through_edges_and_corners),
         cmocka_unit_test(boxes_overlap),

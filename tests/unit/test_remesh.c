@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The remesher on shapes whose answer is known: spheres, a cup, sheets one cell apart, holes narrower and wider than the band, nested
- * shells; and what must hold for anything: no odd edge, one winding, no edge with more than two faces in the clean form, the same bytes for any
- * number of threads.
+ * shells; and what must hold for anything: no odd edge, one winding, no edge with more than two faces in the clean form, the same bytes for
+ * any number of threads.
  */
 #include "mesh_checks.h"
 
