@@ -692,6 +692,11 @@ static void failing_allocations(void **state)
     assert_true(n > 20);
     test_fail_at(&t.memory, 0);
     esi_surface_free(t.ctx, &out);
+    espalier_context_set_memory_budget(t.ctx, before + 77 * 77 * 12);
+    assert_int_equal(esi_bake(t.ctx, &out, &s.input, &options, NULL), ESPALIER_ERR_RESOURCE);
+    assert_int_equal(espalier_context_memory_now(t.ctx), before);
+    esi_clear_error(t.ctx);
+    espalier_context_set_memory_budget(t.ctx, 0);
     espalier_context_cancel(t.ctx);
     assert_int_equal(esi_bake(t.ctx, &out, &s.input, &options, NULL), ESPALIER_ERR_CANCELLED);
     esi_clear_error(t.ctx);
