@@ -9,10 +9,10 @@
 #include <math.h>
 
 #define ISLAND_SHARE 0.8           /* of its border with one other piece: an island */
-#define ISLAND_AREA 0.1            /* of the other's area, at most */
-#define CRUMB_SHARE 0.45
-#define CRUMB_AREA 0.004
-#define PASSES 3
+#define ISLAND_AREA 0.2            /* of the other's area, at most */
+#define CRUMB_SHARE 0.35
+#define CRUMB_AREA 0.02
+#define PASSES 5
 
 typedef struct border {
     int32_t piece, other;

@@ -12,6 +12,7 @@
 #define MAX_ITERATIONS 24
 #define ENOUGH 0.05                /* stop when an iteration gains less than this share of what is left to gain, */
 #define EXACT 1e-9                 /* or this share of the area */
+#define BEYOND 0.7                 /* of each step is gone in addition: over-relaxation, the misfit falls about twice as fast */
 #define PLANE_STRETCH 1.001        /* a projection as good as this stays */
 #define MIXTURES 6
 #define MIXTURE_STEP 0.35
@@ -339,6 +340,7 @@ static espalier_status make_rigid(espalier_context *ctx, chart_flat *flat, bool 
 {
     esi_symmetric a;
     double last = INFINITY, misfit;
+    size_t n = 2 * (size_t)flat->n_vertices;
     espalier_status st;
 
     if (!reserve_system(ctx, flat)) return ESPALIER_ERR_RESOURCE;
@@ -353,7 +355,7 @@ static espalier_status make_rigid(espalier_context *ctx, chart_flat *flat, bool 
         last = misfit;
         flat->work += 2 * flat->n_faces + 2 * flat->factor.entries;
         esi_cholesky_solve2(&flat->factor, flat->rhs);
-        memcpy(flat->uv, flat->rhs, (size_t)flat->n_vertices * 2 * sizeof *flat->uv);
+        for (size_t k = 0; k < n; k++) flat->uv[k] = flat->rhs[k] + (i > 1 ? BEYOND : 0.0) * (flat->rhs[k] - flat->uv[k]);
         if (flat->n_faces > 50000) st = esi_check_cancel(ctx);
     }
     return st;

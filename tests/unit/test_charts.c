@@ -71,7 +71,7 @@ static void flat_things_stay_as_they_are(void **state)
 
 static void developable_surfaces_keep_their_lengths(void **state)
 {
-    static const struct { double bottom, top, worst; } tubes[] = {{0.3, 0.3, 1e-5}, {0.4, 0.1, 2e-2}, {0.4, 0.0, 5e-3}};
+    static const struct { double bottom, top, worst; } tubes[] = {{0.3, 0.3, 1e-5}, {0.4, 0.1, 2e-2}, {0.4, 0.0, 2e-2}};
     test_base t;
 
     (void)state;
@@ -84,7 +84,7 @@ static void developable_surfaces_keep_their_lengths(void **state)
         make(t.ctx, &charts, &m);
         assert_in_range(charts.n_charts, 2, 4);
         assert_true(chart_worst_side(&m, charts.corner_uv) < tubes[i].worst);
-        assert_true(l2_stretch(&m, &charts) < 1.00001);
+        assert_true(l2_stretch(&m, &charts) < 1.000001);
         esi_charts_free(t.ctx, &charts);
         esi_mesh_free(t.ctx, &m);
     }
