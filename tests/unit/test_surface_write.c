@@ -333,7 +333,8 @@ static void ply_and_stl_round_trip(void **state)
     same_colors(&a, &b);
     release(&s->t, &a, &b);
 
-    /* Colours of the texture at the vertex: the mean of the four texels around it; u = x / 12 of 32 texels of colour (8 x, 8 y, 5 x + 3 y). */
+    /* Colours of the texture at the vertex: the mean of the four texels around it; u = x / 12 of 32 texels of colour (8 x, 8 y, 5 x + 3 y).
+     */
     round_trip(&s->t, s->dir, "sampled.ply", full, NULL, &a, &b);
     assert_non_null(b.colors);
     for (int64_t v = 0; v < b.mesh.n_vertices; v++) {
