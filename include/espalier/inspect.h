@@ -11,11 +11,13 @@
 extern "C" {
 #endif
 
-/* Describe a picture, weight file, model directory, GLB or dump as a JSON object: "kind", sizes, dtypes, what is missing.
+/* Describe a picture, weight file, model directory, mesh or dump as a JSON object: "kind", sizes, dtypes, what is missing.
  * *json is NUL-terminated; release with espalier_text_free(). ERR_INPUT or ERR_MODEL when the thing is damaged or unknown. */
 ESPALIER_API espalier_status espalier_inspect(espalier_context *ctx, const char *path, char **json);
 /* The same as lines for people, free of control characters; release with espalier_text_free(). */
 ESPALIER_API espalier_status espalier_inspect_text(espalier_context *ctx, const char *path, char **text);
+/* Any JSON object of this library as such lines. ERR_ARG: no JSON object. */
+ESPALIER_API espalier_status espalier_json_text(espalier_context *ctx, const char *json, char **text);
 /* Compute devices of this machine as a JSON object: CPU levels (and, later, GPUs). Release with espalier_text_free(). */
 ESPALIER_API espalier_status espalier_devices(espalier_context *ctx, char **json);
 /* With the context that the text was made with. */

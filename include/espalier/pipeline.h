@@ -124,9 +124,9 @@ typedef struct espalier_asset_view {
     uint32_t struct_size;
     const float   *vertices;        /* [vertex_count][3], cube [-0.5, 0.5]^3 and up to half a voxel beyond, z up */
     const int32_t *faces;           /* [face_count][3] */
-    const int32_t *voxels;          /* [vertex_count][4] batch, x, y, z: vertex i belongs to voxel i */
-    const float   *attributes;      /* [vertex_count][6] base colour RGB, metallic, roughness, alpha; not clamped; NULL without texture */
-    int64_t vertex_count, face_count;
+    const int32_t *voxels;          /* [voxel_count][4] batch, x, y, z; generated assets: vertex i belongs to voxel i */
+    const float   *attributes;      /* [voxel_count][6] base colour RGB, metallic, roughness, alpha; not clamped; NULL without texture */
+    int64_t vertex_count, face_count, voxel_count;
     int64_t resolution;             /* voxels per axis of the cube */
     int64_t seed;
 } espalier_asset_view;
@@ -136,8 +136,8 @@ ESPALIER_API void espalier_asset_free(espalier_asset *asset);
 /* GLB with per-vertex colours (linear COLOR_0), y up; vertices without a face are dropped. Atomic. ERR_OUTPUT; ERR_SOUNDNESS: no faces or
  * numbers that are not finite; ERR_RESOURCE: more than the 4 GiB that a GLB holds. */
 ESPALIER_API espalier_status espalier_asset_save_glb(espalier_context *ctx, const espalier_asset *asset, const char *path);
-/* Hand-over to other tools by suffix: .espd (lossless, with logits), .qtm3d, anything else: trellis.cpp's --dump-post layout. Atomic.
- * ERR_OUTPUT; ERR_SOUNDNESS as above. */
+/* Hand-over to other tools by suffix: .espd (lossless, with logits), .qtm3d, .vxz and .npz (O-Voxels, 8 bits per value), anything else:
+ * trellis.cpp's --dump-post layout. Atomic. ERR_OUTPUT; ERR_SOUNDNESS as above; ERR_ARG: the asset has no dual grid, which O-Voxels are. */
 ESPALIER_API espalier_status espalier_asset_dump(espalier_context *ctx, const espalier_asset *asset, const char *path);
 
 /* --------------------------------------------------------------- report */

@@ -28,7 +28,10 @@ void espalier_asset_free(espalier_asset *a)
     esi_free(owner, a->local);
     esi_free(owner, a->intersection_logits);
     esi_free(owner, a->split_weight);
+    esi_free(owner, a->intersected);
+    esi_free(owner, a->coords);
     esi_lineage_free(owner, &a->lineage);
+    esi_dump_free(owner, &a->dump);
     esi_free(owner, a);
     espalier_context_free(owner);
 }

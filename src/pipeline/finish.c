@@ -2,7 +2,6 @@
  *
  * finish.c: soundness of the raw mesh, and the asset's way out: views, GLB, dumps.
  */
-#include "formats/dump.h"
 #include "formats/glb.h"
 #include "pipeline/params.h"
 #include "pipeline/report.h"
@@ -54,6 +53,7 @@ espalier_asset_view espalier_asset_get(const espalier_asset *asset)
         .attributes = d->attrs,
         .vertex_count = d->n_vertices,
         .face_count = d->n_faces,
+        .voxel_count = d->n_voxels,
         .resolution = d->resolution,
         .seed = d->seed,
     };
@@ -65,12 +65,4 @@ espalier_status espalier_asset_save_glb(espalier_context *ctx, const espalier_as
     if (!ctx || !asset || !path) return esi_refuse_null(ctx, __func__);
     esi_enter(ctx, &fp);
     return esi_leave(ctx, &fp, esi_glb_write(ctx, &asset->data, path));
-}
-
-espalier_status espalier_asset_dump(espalier_context *ctx, const espalier_asset *asset, const char *path)
-{
-    esi_fp_state fp;
-    if (!ctx || !asset || !path) return esi_refuse_null(ctx, __func__);
-    esi_enter(ctx, &fp);
-    return esi_leave(ctx, &fp, esi_dump_write(ctx, &asset->data, path));
 }

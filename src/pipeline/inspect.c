@@ -9,9 +9,12 @@
 #include "formats/image_codecs.h"
 #include "formats/json.h"
 #include "formats/json_write.h"
+#include "formats/vxz.h"
 #include "pipeline/model.h"
+#include "pipeline/post_report.h"
 
 #include <math.h>
+#include <stdio.h>
 
 /* ------------------------------------------------------------- weight files */
 
@@ -240,6 +243,29 @@ static espalier_status inspect_dump(esi_json_writer *w, const uint8_t *bytes, si
     return ESPALIER_OK;
 }
 
+static espalier_status inspect_voxels(esi_json_writer *w, const char *path)
+{
+    esi_vxz v = {0};
+    int32_t largest = 0;
+    espalier_status st = esi_vxz_read(w->ctx, &v, path);
+
+    if (st != ESPALIER_OK) return st;
+    for (int64_t i = 0; i < 3 * v.count; i++) largest = ESI_MAX(largest, v.coords[i]);
+    esi_json_put_string(w, "kind", "voxels");
+    esi_json_put_int(w, "voxels", v.count);
+    esi_json_put_int(w, "largest_coordinate", largest);
+    esi_json_open(w, "attributes", '[');
+    for (int32_t i = 0; i < v.n_attrs; i++) {
+        esi_json_open(w, NULL, '{');
+        esi_json_put_string(w, "name", v.attrs[i].name);
+        esi_json_put_int(w, "channels", v.attrs[i].channels);
+        esi_json_close(w, '}');
+    }
+    esi_json_close(w, ']');
+    esi_vxz_free(w->ctx, &v);
+    return ESPALIER_OK;
+}
+
 /* ------------------------------------------------------------- dispatch */
 
 static bool begins(const uint8_t *bytes, size_t size, const char *magic, size_t len)
@@ -258,6 +284,38 @@ static bool has_suffix(const char *path, const char *suffix)
     return strcmp(esi_path_suffix(path), suffix) == 0;
 }
 
+/* Formats that hold meshes and nothing else; a GLB is told by its first bytes. */
+static bool is_mesh_path(const char *path)
+{
+    static const char *const suffixes[] = {".gltf", ".obj", ".ply", ".stl", ".3mf", ".off", ".dae", ".fbx", ".usdz"};
+    for (size_t i = 0; i < ESI_COUNT(suffixes); i++)
+        if (has_suffix(path, suffixes[i])) return true;
+    return false;
+}
+
+/* Soundness of the mesh in a file, as members of the object that is open. */
+static espalier_status inspect_mesh(esi_json_writer *w, const char *path)
+{
+    espalier_mesh *mesh = NULL;
+    espalier_status st = espalier_mesh_load(w->ctx, &mesh, path);
+    if (st == ESPALIER_OK) st = esi_describe_mesh(w, mesh, false);
+    espalier_mesh_free(mesh);
+    return st;
+}
+
+/* A GLB may hold no mesh at all, or one that makes no sense: then the container is described all the same, and why there is no more. */
+static espalier_status inspect_mesh_if_any(esi_json_writer *w, const char *path)
+{
+    const espalier_status st = inspect_mesh(w, path);
+    char why[512];
+
+    if (st != ESPALIER_ERR_INPUT) return st;
+    snprintf(why, sizeof why, "%s", espalier_error_message(w->ctx));
+    esi_clear_error(w->ctx);
+    esi_json_put_string(w, "no_mesh", why);
+    return ESPALIER_OK;
+}
+
 static espalier_status inspect_file(esi_json_writer *w, const char *path)
 {
     esi_file_map *map = NULL;
@@ -273,12 +331,19 @@ static espalier_status inspect_file(esi_json_writer *w, const char *path)
         st = esi_fail(w->ctx, ESPALIER_ERR_RESOURCE, "%s: larger than the limit for files that are no models", path);
     else if (is_picture(bytes, size))
         st = inspect_image(w, bytes, size, path);
-    else if (begins(bytes, size, "glTF", 4))
+    else if (begins(bytes, size, "glTF", 4)) {
         st = inspect_glb(w, bytes, size, path);
-    else if (weights)
+        if (st == ESPALIER_OK) st = inspect_mesh_if_any(w, path);
+    } else if (begins(bytes, size, "VXZ", 4) || has_suffix(path, ".npz")) {
+        st = inspect_voxels(w, path);
+    } else if (is_mesh_path(path)) {
+        esi_json_put_string(w, "kind", "mesh");
+        st = inspect_mesh(w, path);
+    } else if (weights) {
         st = inspect_weights(w, path);
-    else
+    } else {
         st = inspect_dump(w, bytes, size, path);
+    }
     esi_file_map_release(map);
     return st;
 }
@@ -340,109 +405,4 @@ espalier_status espalier_devices(espalier_context *ctx, char **json)
 void espalier_text_free(espalier_context *ctx, char *text)
 {
     if (ctx) esi_free(ctx, text);
-}
-
-/* ------------------------------------------------------------- for people */
-
-/* Names and texts of a file may hold anything, also escape sequences for the terminal that shows them. */
-static void print_text(espalier_context *ctx, esi_text *t, const char *s)
-{
-    size_t begin = t->len;
-    esi_text_append(ctx, t, "%s", s);
-    if (!t->failed) esi_clean_line(t->data + begin);
-}
-
-static void print_value(espalier_context *ctx, esi_text *t, const esi_json *v)
-{
-    const char *s = NULL;
-    double d = 0;
-    bool b = false;
-    int64_t i = 0;
-    if (esi_json_string(v, &s))
-        print_text(ctx, t, s);
-    else if (esi_json_bool(v, &b))
-        esi_text_append(ctx, t, "%s", b ? "yes" : "no");
-    else if (esi_json_int(v, &i))
-        esi_text_append(ctx, t, "%lld", (long long)i);
-    else if (esi_json_double(v, &d))
-        esi_text_append(ctx, t, "%.4g", d);
-    else
-        esi_text_append(ctx, t, "-");
-}
-
-/* "BF16:640,F32:2" */
-static void print_inline(espalier_context *ctx, esi_text *t, const esi_json *object)
-{
-    const esi_json *v = NULL;
-    const char *key, *comma = "";
-    for (void *iterator = NULL; (key = esi_json_next(object, &iterator, &v)) != NULL; comma = ",") {
-        esi_text_append(ctx, t, "%s%s:", comma, key);
-        print_value(ctx, t, v);
-    }
-}
-
-/* The members of an array's element, separated by two blanks; the first one needs no name. */
-static void print_element(espalier_context *ctx, esi_text *t, const esi_json *element)
-{
-    const esi_json *member = NULL;
-    const char *name, *gap = "";
-    for (void *iterator = NULL; (name = esi_json_next(element, &iterator, &member)) != NULL;) {
-        if (esi_json_is_array(member)) continue;
-        if (gap[0]) esi_text_append(ctx, t, "%s%s=", gap, name);
-        if (esi_json_is_object(member))
-            print_inline(ctx, t, member);
-        else
-            print_value(ctx, t, member);
-        gap = "  ";
-    }
-    esi_text_append(ctx, t, "\n");
-}
-
-/* Objects: a line per member. Arrays of objects: a line per element. */
-static void print_object(espalier_context *ctx, esi_text *t, const esi_json *object, int indent)
-{
-    const esi_json *v = NULL;
-    const char *key;
-    for (void *iterator = NULL; (key = esi_json_next(object, &iterator, &v)) != NULL;) {
-        esi_text_append(ctx, t, "%*s", indent, "");
-        print_text(ctx, t, key);
-        esi_text_append(ctx, t, ":");
-        if (esi_json_is_object(v)) {
-            esi_text_append(ctx, t, "\n");
-            print_object(ctx, t, v, indent + 2);
-        } else if (esi_json_is_array(v)) {
-            esi_text_append(ctx, t, "\n");
-            for (size_t k = 0; k < esi_json_size(v); k++) {
-                esi_text_append(ctx, t, "%*s", indent + 2, "");
-                print_element(ctx, t, esi_json_at(v, k));
-            }
-        } else {
-            esi_text_append(ctx, t, " ");
-            print_value(ctx, t, v);
-            esi_text_append(ctx, t, "\n");
-        }
-    }
-}
-
-espalier_status espalier_inspect_text(espalier_context *ctx, const char *path, char **out)
-{
-    char *json = NULL;
-    esi_json *root = NULL;
-    esi_text text = {0};
-
-    if (out) *out = NULL;
-    if (!ctx || !path || !out) return esi_refuse_null(ctx, __func__);
-    espalier_status st = espalier_inspect(ctx, path, &json);
-    if (st == ESPALIER_OK) st = esi_json_parse(ctx, &root, json, strlen(json), path, ESPALIER_ERR_INTERNAL);
-    if (st == ESPALIER_OK) {
-        print_object(ctx, &text, root, 0);
-        if (text.failed) st = esi_fail(ctx, ESPALIER_ERR_RESOURCE, "out of memory for the description of %s", path);
-    }
-    esi_json_free(root);
-    esi_free(ctx, json);
-    if (st == ESPALIER_OK)
-        *out = text.data;
-    else
-        esi_text_free(ctx, &text);
-    return st;
 }

@@ -3,6 +3,7 @@
  * report.c: collecting the facts of a run and writing them as JSON.
  */
 #include "pipeline/report.h"
+#include "pipeline/post_report.h"
 
 #include "base/context.h"
 #include "formats/json_write.h"
@@ -288,6 +289,7 @@ espalier_status espalier_report_json(espalier_context *ctx, espalier_report *rep
     put_decisions(&w, report);
     if (report->has_result) put_result(&w, report);
     if (report->has_mesh) put_mesh(&w, report);
+    if (report->has_post) esi_put_post(&w, "post", &report->post);
     put_gates(&w, report);
     esi_json_close(&w, '}');
     esi_text_append(w.ctx, w.text, "\n");

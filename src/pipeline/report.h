@@ -8,6 +8,7 @@
 
 #include <espalier/pipeline.h>
 
+#include "pipeline/post.h"
 #include "voxel/voxel.h"
 
 #define ESI_REPORT_VERSION 1
@@ -62,6 +63,8 @@ struct espalier_report {
     int64_t resolution, tokens_structure, tokens_shape, voxels;
     int64_t resolution_wanted;
     esi_mesh_stats mesh;
+    bool has_post;
+    esi_post_record post;
     esi_text json;
 };
 

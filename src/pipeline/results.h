@@ -10,6 +10,7 @@
 #include <espalier/pipeline.h>
 
 #include "formats/asset.h"
+#include "formats/dump.h"
 #include "sample/sample.h"
 #include "voxel/voxel.h"
 
@@ -46,7 +47,10 @@ struct espalier_asset {
     esi_asset data;                  /* pointers into the blocks below */
     float *vertices, *attributes, *local, *intersection_logits, *split_weight;
     int32_t *faces;
-    esi_lineage lineage;             /* coarse to fine; the finest level has the voxel rows */
+    uint8_t *intersected;            /* [n_voxels][3] quad flags where they are known without logits */
+    esi_lineage lineage;             /* coarse to fine; the finest level has the voxel rows; none for an asset from a file or a mesh */
+    int32_t *coords;                 /* voxel rows of an asset from a mesh or an O-Voxel file */
+    esi_dump dump;                   /* owner of everything in `data` for an asset from a dump */
 };
 
 espalier_status esi_condition_new(espalier_context *ctx, espalier_condition **out);

@@ -55,7 +55,7 @@ static double shape_value(const shape_options *o, const double p[3])
         return fmin(sphere, torus(x, y, z, 0.38, 0.095));
     }
     case SHAPE_PLATES: {
-        const double gap = 1.5 * h, half = 1.5 * h;              /* plates of three voxels, three from middle to middle of the gap's sides */
+        const double gap = 1.5 * h, half = 1.5 * h;
         return fmin(box(x, y, z - gap - half, 0.3, 0.3, half), box(x, y, z + gap + half, 0.3, 0.3, half));
     }
     case SHAPE_NESTED: {
@@ -75,7 +75,7 @@ static void shape_color(const shape_options *o, const double p[3], float out[6])
     const bool dark = ((int)floor(p[0] * 16) + (int)floor(p[1] * 16) + (int)floor(p[2] * 16)) & 1;
     const float base[6] = {(float)(0.5 + p[0] * 0.8), (float)(0.5 + p[1] * 0.8), dark ? 0.2f : 0.8f, 0.0f, 0.6f, 1.0f};
     const float red[6] = {1.0f, 0.0f, 0.0f, 0.0f, 0.5f, 1.0f}, blue[6] = {0.0f, 0.0f, 1.0f, 0.0f, 0.5f, 1.0f};
-    const float same[6] = {0.7f, 0.4f, 0.2f, 0.0f, 0.5f, 1.0f};
+    const float same[6] = {0.75f, 0.375f, 0.25f, 0.0f, 0.625f, 1.0f};
 
     memcpy(out, o->constant ? same : o->kind == SHAPE_PLATES ? (p[2] > 0 ? red : blue) : base, sizeof same);
     if (p[2] > 0) out[5] = o->alpha;

@@ -88,6 +88,10 @@ const char *cli_find_models(cli_session *s, const cli_model_wish *wish, const ch
 /* ------------------------------------------------------------- subcommands */
 
 int cli_generate(int argc, char **argv);
+int cli_post(int argc, char **argv);
+int cli_voxelize(int argc, char **argv);
+int cli_mesh(int argc, char **argv);
+int cli_render(int argc, char **argv);
 int cli_inspect(int argc, char **argv);
 int cli_devices(int argc, char **argv);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * generate.c: espalier generate: picture in, GLB or dump out.
+ * generate.c: espalier generate: picture in, finished asset or dump out.
  */
 #include "generate.h"
 
@@ -22,42 +22,46 @@ static void announce(const cli_generate_options *o, const espalier_generate_para
     fflush(stdout);
 }
 
-static void conclude(const cli_generate_options *o, const espalier_asset *asset, double seconds)
+static void conclude(const cli_generate_options *o, const espalier_asset *asset, const espalier_mesh *mesh, double seconds)
 {
-    espalier_asset_view v = espalier_asset_get(asset);
-    const char *paths[] = {o->output, o->dump, o->report};
+    const espalier_asset_view v = espalier_asset_get(asset);
+    const espalier_mesh_view m = espalier_mesh_get(mesh);
+    const char *paths[CLI_MAX_OUTPUTS + 2];
+    int n = 0;
+
+    for (int i = 0; i < o->outputs.count; i++) paths[n++] = o->outputs.path[i];
+    if (o->dump) paths[n++] = o->dump;
+    if (o->report) paths[n++] = o->report;
     if (o->common.json) {
-        printf("{\"type\": \"done\", \"vertices\": %lld, \"faces\": %lld, \"voxels\": %lld, \"resolution\": %lld, \"seconds\": %.3f, "
-               "\"files\": [",
-               (long long)v.vertex_count, (long long)v.face_count, (long long)v.vertex_count, (long long)v.resolution, seconds);
-        const char *comma = "";
-        for (int i = 0; i < 3; i++) {
-            if (!paths[i]) continue;
-            fputs(comma, stdout);
+        printf("{\"type\": \"done\", \"vertices\": %lld, \"faces\": %lld, \"raw_faces\": %lld, \"voxels\": %lld, "
+               "\"resolution\": %lld, \"seconds\": %.3f, \"files\": [",
+               (long long)(mesh ? m.vertex_count : v.vertex_count), (long long)(mesh ? m.face_count : v.face_count),
+               (long long)v.face_count, (long long)v.voxel_count, (long long)v.resolution, seconds);
+        for (int i = 0; i < n; i++) {
+            if (i) fputs(", ", stdout);
             cli_print_json_string(paths[i]);
-            comma = ", ";
         }
         printf("]}\n");
     } else if (!o->common.quiet) {
-        printf("%lld voxels at resolution %lld, %lld faces, %.1f s\n", (long long)v.vertex_count, (long long)v.resolution,
-               (long long)v.face_count, seconds);
-        for (int i = 0; i < 3; i++)
-            if (paths[i]) printf("wrote %s\n", paths[i]);
+        printf("%lld voxels at resolution %lld, %lld raw faces", (long long)v.voxel_count, (long long)v.resolution,
+               (long long)v.face_count);
+        if (mesh) printf(", %lld faces", (long long)m.face_count);
+        printf(", %.1f s\n", seconds);
+        for (int i = 0; i < n; i++) printf("wrote %s\n", paths[i]);
     }
     fflush(stdout);
 }
 
 /* All results, each whole or not at all. A cancelled run leaves none of them; a full disk leaves those that were finished before. */
-static espalier_status save(cli_session *s, const cli_generate_options *o, const espalier_asset *asset, espalier_report *report)
+static espalier_status save(cli_session *s, const cli_generate_options *o, const espalier_asset *asset, const espalier_mesh *mesh,
+                            espalier_report *report)
 {
-    const char *written[2] = {NULL, NULL};
-    espalier_status st = ESPALIER_OK;
+    espalier_status st = o->dump ? espalier_asset_dump(s->ctx, asset, o->dump) : ESPALIER_OK;
 
-    if (o->output && (st = espalier_asset_save_glb(s->ctx, asset, o->output)) == ESPALIER_OK) written[0] = o->output;
-    if (st == ESPALIER_OK && o->dump && (st = espalier_asset_dump(s->ctx, asset, o->dump)) == ESPALIER_OK) written[1] = o->dump;
+    if (st != ESPALIER_OK) return st;
+    if (mesh) st = cli_outputs_save(s, &o->outputs, mesh, &o->finish.save);
     if (st == ESPALIER_OK && o->report) st = espalier_report_save(s->ctx, report, o->report);
-    for (int i = 0; st == ESPALIER_ERR_CANCELLED && i < 2; i++)
-        if (written[i]) unlink(written[i]);
+    if (st == ESPALIER_ERR_CANCELLED && o->dump) unlink(o->dump);
     return st;
 }
 
@@ -65,7 +69,9 @@ static int run(cli_session *s, const cli_generate_options *o, const espalier_mod
                espalier_generate_params *p)
 {
     espalier_asset *asset = NULL;
+    espalier_mesh *mesh = NULL;
     espalier_report *report = NULL;
+    espalier_post_options post = o->finish.post;
     uint64_t largest = 0;
     double start = cli_now();
     int status = 0;
@@ -73,14 +79,15 @@ static int run(cli_session *s, const cli_generate_options *o, const espalier_mod
 
     st = espalier_report_create(s->ctx, &report);
     if (st != ESPALIER_OK) goto done;
-    p->report = report;
+    p->report = post.report = report;
     st = espalier_memory_plan(s->ctx, model, p, &largest);
     if (st != ESPALIER_OK) goto done;
     espalier_context_set_progress(s->ctx, cli_progress_update, &s->progress);
     st = espalier_generate(s->ctx, &asset, model, picture, o->opaque ? ESPALIER_MATTE_NONE : ESPALIER_MATTE_ALPHA, o->image, p);
+    if (st == ESPALIER_OK && o->outputs.count) st = espalier_post(s->ctx, &mesh, asset, &post);
     cli_progress_end(&s->progress);
-    if (st == ESPALIER_OK) st = save(s, o, asset, report);
-    if (st == ESPALIER_OK) conclude(o, asset, cli_now() - start);
+    if (st == ESPALIER_OK) st = save(s, o, asset, mesh, report);
+    if (st == ESPALIER_OK) conclude(o, asset, mesh, cli_now() - start);
 done:
     if (st != ESPALIER_OK) {
         status = cli_report_error(s, st);
@@ -88,6 +95,7 @@ done:
         if (st == ESPALIER_ERR_SOUNDNESS && o->report && espalier_report_save(s->ctx, report, o->report) != ESPALIER_OK)
             fprintf(stderr, "espalier: %s\n", espalier_error_message(s->ctx));
     }
+    espalier_mesh_free(mesh);
     espalier_asset_free(asset);
     espalier_report_free(report);
     return status;

@@ -5,7 +5,8 @@
 #ifndef ESPALIER_CLI_GENERATE_H
 #define ESPALIER_CLI_GENERATE_H
 
-#include "cli.h"
+#include "finish.h"
+#include "outputs.h"
 
 #define CLI_MAX_SETTINGS 64
 #define CLI_MAX_WEIGHTS 16
@@ -19,7 +20,9 @@ typedef struct cli_setting {
 
 typedef struct cli_generate_options {
     cli_common common;
-    const char *image, *output, *dump, *report, *models;
+    cli_finish finish;
+    cli_outputs outputs;
+    const char *image, *dump, *report, *models;
     const char *weights[2 * CLI_MAX_WEIGHTS + 1];        /* role, path, ..., NULL */
     int n_weights;
     char weight_text[CLI_MAX_WEIGHTS][4096];

@@ -5,11 +5,8 @@
  */
 #include "generate.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 static const char help[] =
     "usage: espalier generate [options] PICTURE -o OUT.glb\n"
@@ -18,9 +15,9 @@ static const char help[] =
     "machine.\n"
     "\n"
     "  -i, --image FILE         the picture, if not given as an argument; it needs transparency around the object\n"
-    "  -o, --output FILE.glb    GLB with a colour per vertex\n"
-    "      --dump-post FILE     raw mesh and PBR voxels for other tools: .espd (lossless), .qtm3d, else trellis.cpp's layout;\n"
-    "                           alone it writes no GLB\n"
+    "  -o, --output FILE        the finished asset: .glb .gltf .obj .ply .stl .3mf .usdz; may be given several times\n"
+    "      --dump-post FILE     raw mesh and PBR voxels for 'espalier post' and other tools: .espd (lossless), .qtm3d, .vxz, .npz, else\n"
+    "                           trellis.cpp's layout; alone it writes no asset\n"
     "      --report FILE.json   times, memory, knife-edge decisions, soundness of the mesh\n"
     "  -m, --models DIR         TRELLIS.2 files: Hugging Face (pipeline.json) or GGUF directory\n"
     "      --weights ROLE=FILE  use FILE for one role (see 'espalier inspect DIR' for the roles)\n"
@@ -40,7 +37,8 @@ static const char help[] =
     "      --mem-budget SIZE    such as 6G: work in smaller pieces to stay below\n"
     "      --quiet              only errors and warnings\n"
     "      --json               progress and result as JSON lines\n"
-    "  -h, --help, --version\n"
+    "  -h, --help, --version\n";
+static const char exit_help[] =
     "\n"
     "exit status: 0 done, 2 usage, 3 input, 4 model, 5 memory or limits, 6 internal, 7 output, 8 device, 9 unsound result, 130/143 "
     "cancelled\n";
@@ -218,12 +216,13 @@ static int parse_matte(cli_generate_options *o, const char *text)
 
 static int parse_option(cli_generate_options *o, int c, const char *value)
 {
+    int status = cli_finish_option(&o->finish, "generate", c, value);
+    if (status != 1) return status;
     switch (c) {
     case 'i':
         return set_image(o, value);
     case 'o':
-        o->output = value;
-        return 0;
+        return cli_outputs_add(&o->outputs, "generate", value);
     case 'm':
         o->models = value;
         return 0;
@@ -269,6 +268,7 @@ static int parse_option(cli_generate_options *o, int c, const char *value)
         return parse_matte(o, value);
     case OPT_FORCE:
         o->force = true;
+        o->finish.post.force = 1;
         return 0;
     default:
         return cli_common_option(&o->common, "generate", c, value);
@@ -277,67 +277,19 @@ static int parse_option(cli_generate_options *o, int c, const char *value)
 
 /* ------------------------------------------------------------- files */
 
-static int output_error(const char *path, const char *text)
-{
-    fprintf(stderr, "espalier: %.500s%s: %s\n", path, strlen(path) > 500 ? "..." : "", text);
-    return ESPALIER_ERR_OUTPUT;
-}
-
-/* A result that cannot be written should not cost an hour of computing: find out now. */
-static int check_output(const char *path)
-{
-    char dir[4096];
-    struct stat info;
-    const char *slash = path ? strrchr(path, '/') : NULL;
-    size_t len = !slash ? 1 : slash == path ? 1 : (size_t)(slash - path);
-
-    if (!path) return 0;
-    if (strlen(path) >= sizeof dir) return output_error(path, "the name is too long");
-    if (stat(path, &info) == 0) {
-        if (S_ISDIR(info.st_mode)) return output_error(path, "is a directory; give a file name");
-        if (access(path, W_OK) != 0) return output_error(path, "may not be written");
-        if (!S_ISREG(info.st_mode)) return 0;
-    } else if (errno == ENAMETOOLONG) {
-        return output_error(path, "the name is too long");
-    }
-    memcpy(dir, slash ? path : ".", len);
-    dir[len] = 0;
-    if (stat(dir, &info) != 0 || !S_ISDIR(info.st_mode)) return output_error(dir, "no such directory to write to");
-    if (slash && !slash[1]) return output_error(path, "is a directory; give a file name");
-    if (access(dir, W_OK | X_OK) != 0) return output_error(dir, "this directory may not be written to");
-    return 0;
-}
-
-static bool same_file(const char *a, const char *b)
-{
-    struct stat x, y;
-    if (strcmp(a, b) == 0) return stat(a, &x) != 0 || S_ISREG(x.st_mode);
-    return stat(a, &x) == 0 && stat(b, &y) == 0 && S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-}
-
-/* Results must not overwrite each other or the picture. */
-static int check_collisions(const cli_generate_options *o)
-{
-    const char *const paths[] = {o->image, o->output, o->dump, o->report};
-    for (int i = 0; i < COUNT(paths); i++)
-        for (int k = i + 1; k < COUNT(paths); k++)
-            if (paths[i] && paths[k] && same_file(paths[i], paths[k]))
-                return cli_usage_error("generate", "'%s' would be overwritten by '%s'", paths[i], paths[k]);
-    return 0;
-}
-
 static int check_files(const cli_generate_options *o)
 {
-    size_t len = o->output ? strlen(o->output) : 0;
+    const char *paths[CLI_MAX_OUTPUTS + 3] = {o->image, o->dump, o->report};
     int status;
+
     if (!o->image) return cli_usage_error("generate", "name a picture");
-    if (!o->output && !o->dump) return cli_usage_error("generate", "name the result with -o FILE.glb or --dump-post FILE");
-    if (o->output && (len < 5 || strcmp(o->output + len - 4, ".glb") != 0))
-        return cli_usage_error("generate", "-o '%s' does not end in .glb", o->output);
-    if ((status = check_collisions(o)) != 0) return status;
-    if ((status = check_output(o->output)) != 0) return status;
-    if ((status = check_output(o->dump)) != 0) return status;
-    return check_output(o->report);
+    if (o->outputs.count == 0 && !o->dump) return cli_usage_error("generate", "name the result with -o FILE.glb or --dump-post FILE");
+    for (int i = 0; i < o->outputs.count; i++) paths[i + 3] = o->outputs.path[i];
+    if ((status = cli_check_collisions("generate", paths, o->outputs.count + 3)) != 0) return status;
+    for (int i = 0; i < o->outputs.count; i++)
+        if ((status = cli_check_output(o->outputs.path[i])) != 0) return status;
+    if ((status = cli_check_output(o->dump)) != 0) return status;
+    return cli_check_output(o->report);
 }
 
 int cli_generate_parse(cli_generate_options *o, int argc, char **argv)
@@ -361,12 +313,14 @@ int cli_generate_parse(cli_generate_options *o, int argc, char **argv)
         {"matte", required_argument, NULL, OPT_MATTE},
         {"allow-opaque", no_argument, NULL, OPT_ALLOW_OPAQUE},
         {"force", no_argument, NULL, OPT_FORCE},
+        CLI_FINISH_OPTIONS,
         CLI_COMMON_OPTIONS,
         {NULL, 0, NULL, 0},
     };
     int c, status;
+    cli_finish_default(&o->finish);
     while ((c = getopt_long(argc, argv, ":hi:o:m:s:", options, NULL)) != -1) {
-        if (c == 'h') return fputs(help, stdout), CLI_DONE;
+        if (c == 'h') return printf("%s%s%s", help, cli_finish_help, exit_help), CLI_DONE;
         if (c == CLI_OPT_VERSION) return printf("espalier %s\n", espalier_version()), CLI_DONE;
         if (c == '?' || c == ':') return cli_bad_option("generate", argv, c);
         if (optarg && !optarg[0]) return cli_usage_error("generate", "option '%s' has an empty value", cli_option_text(argv));

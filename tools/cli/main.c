@@ -12,8 +12,12 @@ static const char help[] =
     "\n"
     "One picture of an object in, a 3D asset out; the same bits on every machine.\n"
     "\n"
-    "  generate   picture -> GLB (or a dump for other tools)\n"
-    "  inspect    what a picture, model, GLB or dump is\n"
+    "  generate   picture -> finished asset (GLB and others), or a raw dump\n"
+    "  post       raw dump -> finished asset, again and again with other options\n"
+    "  voxelize   mesh -> O-Voxels\n"
+    "  mesh       O-Voxels -> mesh\n"
+    "  inspect    what a picture, model, mesh or dump is, and how sound; distance between two meshes\n"
+    "  render     four views of a mesh as a picture\n"
     "  devices    what can compute here\n"
     "\n"
     "  -h, --help, --version;  'espalier COMMAND --help' tells more\n";
@@ -21,7 +25,8 @@ static const char help[] =
 static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
-} commands[] = {{"generate", cli_generate}, {"inspect", cli_inspect}, {"devices", cli_devices}};
+} commands[] = {{"generate", cli_generate}, {"post", cli_post},       {"voxelize", cli_voxelize}, {"mesh", cli_mesh},
+                {"inspect", cli_inspect},   {"render", cli_render},   {"devices", cli_devices}};
 
 static int run(int argc, char **argv)
 {
