@@ -281,6 +281,9 @@ static espalier_status zstd_all(espalier_context *ctx, growing *out, const uint8
     out->data = data;
     n = ZSTD_compress(data, bound, in, size, level);
     if (ZSTD_isError(n)) return fail_memory(ctx);
+    data = esi_realloc(ctx, data, n, 1, "compressed data");
+    if (!data) return ESPALIER_ERR_RESOURCE;
+    out->data = data;
     out->size = n;
     return ESPALIER_OK;
 }
