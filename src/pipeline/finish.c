@@ -3,6 +3,7 @@
  * finish.c: soundness of the raw mesh, and the asset's way out: views, GLB, dumps.
  */
 #include "formats/glb.h"
+#include "mesh/metrics.h"
 #include "pipeline/params.h"
 #include "pipeline/report.h"
 #include "pipeline/results.h"
@@ -13,10 +14,13 @@
  * leaves 99 %. */
 #define MIN_LARGEST_COMPONENT 0.05
 
+/* Perimeter of the holes that TRELLIS.2 fills, world units. */
+#define LOOP_LIMIT 0.03
+
 espalier_status espalier_finish(espalier_context *ctx, espalier_asset *asset, const espalier_generate_params *params)
 {
     esi_fp_state fp;
-    esi_mesh_stats stats = {0};
+    esi_mesh_metrics m = {0};
     char text[160];
 
     if (!ctx || !asset || !params) return esi_refuse_null(ctx, __func__);
@@ -25,18 +29,24 @@ espalier_status espalier_finish(espalier_context *ctx, espalier_asset *asset, co
     if (st != ESPALIER_OK) return esi_leave(ctx, &fp, st);
     esi_stage_timer timer = esi_stage_begin(ctx, params->report, ESI_STAGE_FINISH);
     st = esi_progress(ctx, "finish", 0, 1);
-    if (st == ESPALIER_OK) st = esi_mesh_stats_compute(ctx, &stats, asset->faces, asset->data.n_faces, asset->data.n_vertices);
+    if (st == ESPALIER_OK) {
+        esi_mesh raw = {.n_vertices = asset->data.n_vertices, .n_faces = asset->data.n_faces};
+
+        memcpy(&raw.vertices, &asset->data.vertices, sizeof raw.vertices);       /* const there, only read here */
+        memcpy(&raw.faces, &asset->data.faces, sizeof raw.faces);
+        st = esi_mesh_metrics_compute(ctx, &m, &raw, LOOP_LIMIT);
+    }
     if (st == ESPALIER_OK) {
         if (params->report) {
             params->report->has_mesh = true;
-            params->report->mesh = stats;
+            params->report->mesh = m;
         }
-        double share = stats.faces ? (double)stats.largest_component_faces / (double)stats.faces : 0;
-        snprintf(text, sizeof text, "the largest of %llu components has %.2f %% of the %llu faces, less than %.0f %%",
-                 (unsigned long long)stats.components, 100 * share, (unsigned long long)stats.faces, 100 * MIN_LARGEST_COMPONENT);
+        double share = m.faces ? (double)m.largest_edge_component_faces / (double)m.faces : 0;
+        snprintf(text, sizeof text, "the largest of %lld components has %.2f %% of the %lld faces, less than %.0f %%",
+                 (long long)m.edge_components, 100 * share, (long long)m.faces, 100 * MIN_LARGEST_COMPONENT);
         st = esi_gate(ctx, params->report, ESI_STAGE_FINISH, "largest_component", share, MIN_LARGEST_COMPONENT,
-                      share >= MIN_LARGEST_COMPONENT, stats.faces ? esi_gate_forced_by(params) : ESI_GATE_ENDS,
-                      stats.faces ? text : "the mesh has no faces");
+                      share >= MIN_LARGEST_COMPONENT, m.faces ? esi_gate_forced_by(params) : ESI_GATE_ENDS,
+                      m.faces ? text : "the mesh has no faces");
     }
     if (st == ESPALIER_OK) st = esi_progress(ctx, "finish", 1, 1);
     return esi_leave(ctx, &fp, esi_stage_end(ctx, &timer, st));

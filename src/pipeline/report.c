@@ -233,16 +233,16 @@ static void put_decisions(esi_json_writer *w, const espalier_report *r)
 
 static void put_mesh(esi_json_writer *w, const espalier_report *r)
 {
-    const esi_mesh_stats *m = &r->mesh;
+    const esi_mesh_metrics *m = &r->mesh;
     esi_json_open(w, "raw_mesh", '{');
-    esi_json_put_int(w, "vertices", (int64_t)m->vertices);
-    esi_json_put_int(w, "used_vertices", (int64_t)m->used_vertices);
-    esi_json_put_int(w, "faces", (int64_t)m->faces);
-    esi_json_put_int(w, "edges", (int64_t)m->edges);
-    esi_json_put_int(w, "boundary_edges", (int64_t)m->boundary_edges);
-    esi_json_put_int(w, "nonmanifold_edges", (int64_t)m->nonmanifold_edges);
-    esi_json_put_int(w, "components", (int64_t)m->components);
-    esi_json_put_number(w, "largest_component_share", m->faces ? (double)m->largest_component_faces / (double)m->faces : 0);
+    esi_json_put_int(w, "vertices", m->vertices);
+    esi_json_put_int(w, "used_vertices", m->used_vertices);
+    esi_json_put_int(w, "faces", m->faces);
+    esi_json_put_int(w, "edges", m->edges);
+    esi_json_put_int(w, "boundary_edges", m->boundary_edges);
+    esi_json_put_int(w, "nonmanifold_edges", m->nonmanifold_edges);
+    esi_json_put_int(w, "components", m->edge_components);
+    esi_json_put_number(w, "largest_component_share", m->faces ? (double)m->largest_edge_component_faces / (double)m->faces : 0);
     esi_json_close(w, '}');
 }
 

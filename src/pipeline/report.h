@@ -9,6 +9,7 @@
 #include <espalier/pipeline.h>
 
 #include "pipeline/post.h"
+#include "mesh/metrics.h"
 #include "voxel/voxel.h"
 
 #define ESI_REPORT_VERSION 1
@@ -62,7 +63,7 @@ struct espalier_report {
     /* result */
     int64_t resolution, tokens_structure, tokens_shape, voxels;
     int64_t resolution_wanted;
-    esi_mesh_stats mesh;
+    esi_mesh_metrics mesh;               /* of the raw mesh, as it is */
     bool has_post;
     esi_post_record post;
     esi_text json;

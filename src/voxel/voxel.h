@@ -83,14 +83,4 @@ typedef struct esi_decision_stats {
 } esi_decision_stats;
 void esi_decision_stats_add(esi_decision_stats *s, const float *values, int64_t count);
 
-/* Raw-mesh soundness: what the report says about a triangle mesh as it is (no welding). */
-typedef struct esi_mesh_stats {
-    uint64_t vertices, used_vertices, faces;
-    uint64_t edges, boundary_edges, nonmanifold_edges; /* edges used by 1 face; by more than 2 */
-    uint64_t components;                               /* faces connected through shared edges */
-    uint64_t largest_component_faces;
-} esi_mesh_stats;
-espalier_status esi_mesh_stats_compute(espalier_context *ctx, esi_mesh_stats *out, const int32_t *faces, int64_t n_faces,
-                                       int64_t n_vertices);
-
 #endif

@@ -3,6 +3,7 @@
  * kind_dual_grid_repair.c: flag parity repair of damaged dual grids, and how sound the meshes are before and after.
  */
 #include "kinds.h"
+#include "mesh/metrics.h"
 #include "voxel/repair.h"
 
 /* Counts of the mesh of some flags against config expected.<stage>. The stored counts are of meshes whose quads are split along 0-2. */
@@ -11,19 +12,19 @@ static espalier_status check_mesh(golden_case *c, esi_dual_grid *g, const uint8_
     float *vertices = NULL;
     int32_t *faces = NULL;
     int64_t n_faces;
-    esi_mesh_stats stats;
+    esi_mesh_metrics metrics;
     espalier_status st;
 
     g->intersected = flags;
     st = esi_dual_grid_to_mesh(c->ctx, g, &vertices, &faces, &n_faces);
-    if (st == ESPALIER_OK) st = esi_mesh_stats_compute(c->ctx, &stats, faces, n_faces, g->count);
+    if (st == ESPALIER_OK) st = esi_mesh_metrics_compute(c->ctx, &metrics, &(esi_mesh){vertices, faces, g->count, n_faces}, 0);
     esi_free(c->ctx, vertices);
     esi_free(c->ctx, faces);
     if (st != ESPALIER_OK) return st;
     golden_expect_int(c, golden_name(c, "%s.F", stage), n_faces, golden_config_int(c, golden_name(c, "expected.%s.F", stage), -1));
-    golden_expect_int(c, golden_name(c, "%s.boundary", stage), (int64_t)stats.boundary_edges,
+    golden_expect_int(c, golden_name(c, "%s.boundary", stage), metrics.boundary_edges,
                       golden_config_int(c, golden_name(c, "expected.%s.boundary", stage), -1));
-    golden_expect_int(c, golden_name(c, "%s.nonmanifold", stage), (int64_t)stats.nonmanifold_edges,
+    golden_expect_int(c, golden_name(c, "%s.nonmanifold", stage), metrics.nonmanifold_edges,
                       golden_config_int(c, golden_name(c, "expected.%s.nonmanifold", stage), -1));
     return ESPALIER_OK;
 }

@@ -5,7 +5,7 @@
  */
 #include "voxel_fixture.h"
 
-#include "mesh/topology.h"
+#include "mesh/metrics.h"
 #include "shape_fixture.h"
 #include "voxel/parity.h"
 #include "voxel/repair.h"
@@ -39,13 +39,13 @@ static uint64_t boundary_edges(espalier_context *ctx, const int32_t *coords, con
     float *vertices;
     int32_t *faces;
     int64_t n_faces;
-    esi_mesh_stats stats;
+    esi_mesh_metrics metrics;
 
     assert_int_equal(esi_dual_grid_to_mesh(ctx, &g, &vertices, &faces, &n_faces), ESPALIER_OK);
-    assert_int_equal(esi_mesh_stats_compute(ctx, &stats, faces, n_faces, count), ESPALIER_OK);
+    assert_int_equal(esi_mesh_metrics_compute(ctx, &metrics, &(esi_mesh){vertices, faces, count, n_faces}, 0), ESPALIER_OK);
     esi_free(ctx, vertices);
     esi_free(ctx, faces);
-    return stats.boundary_edges;
+    return (uint64_t)metrics.boundary_edges;
 }
 
 /* `uncertain` of 1000 complete edges get a logit within 1e-3, a third of them with the wrong sign; `missing` of 10000 voxels go. */
