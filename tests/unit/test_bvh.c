@@ -323,11 +323,12 @@ static void packets_equal_single_queries(void **state)
             }
             q = any = p;
             bvh_packet_measure(bvh, NULL, &p, most);
-            bvh_nearby_find(&nearby, bvh, low, high, most < 1.0f ? most : 0.7f * step + esi_bvh_distance(bvh, low, INFINITY, INFINITY) + step);
+            const float all = esi_bvh_distance(bvh, low, INFINITY, INFINITY) + 1.8f * step;      /* no point is farther from the surface */
+            bvh_nearby_find(&nearby, bvh, low, high, most < all ? most : all);
             listed += nearby.n > 0;
             unlisted += nearby.n == 0;
             bvh_packet_measure(bvh, &nearby, &q, most);
-            bvh_packet_within(bvh, most < 1.0f ? &nearby : NULL, &any, 0.05f);
+            bvh_packet_within(bvh, most < all ? &nearby : NULL, &any, 0.05f);
             for (int k = 0; k < p.n; k++) {
                 const float single = esi_bvh_distance(bvh, p.point[k], most, INFINITY);
                 const float near = esi_bvh_distance(bvh, p.point[k], 0.05f, INFINITY);
