@@ -7,9 +7,11 @@
  */
 #include "mesh/collapse.h"
 
-#define FLAT 1e-6                  /* see esi_collapse_is_flat: too thin to have a direction */
-#define ZERO 4e-12                 /* no area */
-#define TURN 0.2                   /* least cosine between a face's normals before and after */
+/* Least fatness (collapse.h) of a face: to be made, unless it was thinner; to have a direction; to have an area. */
+#define NEEDLE (2e-3 * 2e-3)
+#define FLAT (1e-6 * 1e-6)
+#define ZERO (4e-12 * 4e-12)
+#define TURN 0.5                   /* least cosine between a face's normals before and after */
 
 /* ------------------------------------------------------------- open and store */
 
@@ -307,7 +309,7 @@ bool esi_collapse_gather(esi_collapse_mesh *m, esi_star *star, int32_t a, int32_
 bool esi_collapse_folds(const esi_collapse_mesh *m, esi_star *star, const float position[3])
 {
     double target[3], mean[3] = {0.0, 0.0, 0.0};
-    bool any_flat = false;
+    int32_t n_flat = 0;
 
     esi_collapse_local(target, m, position);
     for (int32_t i = 0; i < star->n_kept; i++) {
@@ -317,29 +319,22 @@ bool esi_collapse_folds(const esi_collapse_mesh *m, esi_star *star, const float 
 
         for (int k = 0; k < 3; k++) esi_collapse_position(p[k], m, face->vertex[k]);
         esi_cross3(before, p[0], p[1], p[2]);
-        const bool was_flat = esi_collapse_is_flat(before, p, FLAT), was_zero = was_flat && esi_collapse_is_flat(before, p, ZERO);
+        const double was = esi_collapse_fatness(before, p);
         memcpy(p[corner % 3], target, sizeof target);
         esi_cross3(after, p[0], p[1], p[2]);
-        if (was_flat) {                                     /* it has no direction that could be kept */
-            any_flat = true;
-            if (!was_zero && esi_collapse_is_flat(after, p, ZERO)) return true;
+        const double is = esi_collapse_fatness(after, p);
+        if (was <= FLAT) {                                  /* it has no direction that could be kept */
+            if (was > ZERO && is <= ZERO) return true;
+            star->flat[n_flat++] = i;
             continue;
         }
-        if (esi_collapse_is_flat(after, p, FLAT)) return true;
+        if (is < NEEDLE && is < was) return true;
         const double dot = esi_dot3(before, after), bound = esi_dot3(before, before) * esi_dot3(after, after);
         if (!(dot > 0.0) || dot * dot < TURN * TURN * bound) return true;
         for (int k = 0; k < 3; k++) mean[k] += before[k];
     }
-    if (!any_flat) return false;
-    for (int32_t i = 0; i < star->n_kept; i++) {            /* needles may stay needles, but not face the other way */
-        if (esi_dot3(star->after[i], mean) < 0.0) {
-            const esi_collapse_face *face = &m->faces[star->kept[i] / 3];
-            double p[3][3];
-
-            for (int k = 0; k < 3; k++) esi_collapse_position(p[k], m, face->vertex[k]);
-            if (esi_collapse_is_flat(star->before[i], p, FLAT)) return true;
-        }
-    }
+    for (int32_t i = 0; i < n_flat; i++)                    /* what was flat must not come to face the other way */
+        if (esi_dot3(star->after[star->flat[i]], mean) < 0.0) return true;
     return false;
 }
 

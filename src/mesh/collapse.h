@@ -73,6 +73,7 @@ typedef struct esi_star {
     int32_t kept[ESI_STAR_MAX];                /* their corners at a or b */
     int32_t gone[ESI_STAR_MAX];                /* faces */
     int32_t third[ESI_STAR_MAX];               /* their third vertices */
+    int32_t flat[ESI_STAR_MAX];                /* scratch */
     double before[ESI_STAR_MAX][3];            /* cross products of kept faces in local coordinates */
     double after[ESI_STAR_MAX][3];
 } esi_star;
@@ -80,7 +81,7 @@ typedef struct esi_star {
 /* May a and b become one vertex without changing what the surface is? (Link condition, Dey, Edelsbrunner, Guha, Nekhayev 1999; curves
  * count as joined to one more vertex.) Fills the star's faces. False when a-b is no edge, too. */
 bool esi_collapse_gather(esi_collapse_mesh *m, esi_star *star, int32_t a, int32_t b);
-/* Would a face turn over (by more than acos 0.2 away from its plane), or lose its area, with a and b at `position`? Fills before, after. */
+/* Would a face turn by more than 60 degrees, or become a needle that was none, with a and b at `position`? Fills before and after. */
 bool esi_collapse_folds(const esi_collapse_mesh *m, esi_star *star, const float position[3]);
 /* b becomes a, at `position`. */
 void esi_collapse_apply(esi_collapse_mesh *m, const esi_star *star, const float position[3]);
@@ -103,8 +104,8 @@ int32_t esi_collapse_edge_count(const esi_collapse_mesh *m, int32_t a, int32_t b
 /* Take the corner out of its vertex's list. */
 void esi_collapse_unlink(esi_collapse_mesh *m, int32_t corner);
 
-/* Is a face with this cross product and these corners nearly a line? 2 area <= threshold * sum of squared sides. */
-static inline bool esi_collapse_is_flat(const double cross[3], double p[3][3], double threshold)
+/* How far from being a line a face with this cross product and these corners is: (2 area / sum of squared sides)^2, at most 1/12. */
+static inline double esi_collapse_fatness(const double cross[3], double p[3][3])
 {
     double sides = 0.0;
 
@@ -112,7 +113,7 @@ static inline bool esi_collapse_is_flat(const double cross[3], double p[3][3], d
         const double *u = p[k], *v = p[k == 2 ? 0 : k + 1];
         sides += (u[0] - v[0]) * (u[0] - v[0]) + (u[1] - v[1]) * (u[1] - v[1]) + (u[2] - v[2]) * (u[2] - v[2]);
     }
-    return esi_dot3(cross, cross) <= threshold * threshold * sides * sides;
+    return sides > 0.0 ? esi_dot3(cross, cross) / (sides * sides) : 0.0;
 }
 
 #endif

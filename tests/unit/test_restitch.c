@@ -84,6 +84,26 @@ static void cap(void **state)
     test_base_close(&t);
 }
 
+/* Vertex 0 has three faces; its cap 0 1 2 cannot be flipped, for 2 and 3 have an edge already: it collapses, and a tetrahedron is left. */
+static void flip_would_double_an_edge(void **state)
+{
+    static const float v[5][3] = {{2, 0, 0}, {0, 0, 0}, {1, 0, 0}, {0, 1, 0}, {0, 0, -1}};
+    static const int32_t f[6][3] = {{0, 1, 2}, {0, 3, 1}, {0, 2, 3}, {1, 4, 2}, {1, 3, 4}, {2, 4, 3}};
+    test_base t;
+
+    (void)state;
+    test_base_open(&t, 1);
+    esi_mesh m = mesh_of(t.ctx, v[0], 5, f[0], 6);
+    assert_true(metrics_of(t.ctx, &m).watertight);
+    assert_int_equal(without_area(&m), 1);
+    restitch(t.ctx, &m, 1, 0);
+    const esi_mesh_metrics after = metrics_of(t.ctx, &m);
+    assert_int_equal(m.n_faces, 4);
+    assert_true(after.watertight && after.manifold && after.euler == 2 && after.winding_conflicts == 0);
+    esi_mesh_free(t.ctx, &m);
+    test_base_close(&t);
+}
+
 /* A side of a box is split lengthwise: two vertices in one place, two needles between. They collapse into the box that was. */
 static void needles(void **state)
 {
@@ -273,8 +293,8 @@ static void no_memory_cancelled(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cap), cmocka_unit_test(needles), cmocka_unit_test(moved_vertices), cmocka_unit_test(damaged_meshes),
-        cmocka_unit_test(what_is_left), cmocka_unit_test(no_double_edges), cmocka_unit_test(no_memory_cancelled),
+        cmocka_unit_test(cap), cmocka_unit_test(flip_would_double_an_edge), cmocka_unit_test(needles),
+        cmocka_unit_test(moved_vertices), cmocka_unit_test(damaged_meshes), cmocka_unit_test(what_is_left), cmocka_unit_test(no_double_edges), cmocka_unit_test(no_memory_cancelled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

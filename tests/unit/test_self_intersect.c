@@ -85,6 +85,10 @@ static void orient3d_far_apart(void **state)
     assert_int_equal(esi_orient3d((float[]){big, 0, 0}, (float[]){0, big, 0}, (float[]){big, big, -tiny}, zero), -1);
     assert_int_equal(esi_orient3d((float[]){big, 0, 0}, (float[]){0, big, 0}, (float[]){big, big, 0}, zero), 0);
     assert_int_equal(esi_orient3d((float[]){big, tiny, 1}, (float[]){big, 2 * tiny, 1}, (float[]){-big, tiny, 1}, (float[]){1, 0, 1}), 0);
+    /* 1e20 - 1e-20 does not fit a double: 2e20 * 1e-20 decides. */
+    assert_int_equal(esi_orient3d((float[]){1e20f, 1e20f, 0}, (float[]){-1e20f, -1e20f, 0}, (float[]){0, 0, 1},
+                                  (float[]){1e-20f, 0, 0}), 1);
+    assert_int_equal(esi_orient2d((float[]){1e20f, 1e20f, 0}, (float[]){-1e20f, -1e20f, 0}, (float[]){1e-20f, 0, 0}, 0, 1), 1);
 }
 
 /* -------------------------------------------------- pairs, by separating axes */

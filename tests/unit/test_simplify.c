@@ -7,6 +7,7 @@
 
 #include "damage_fixture.h"
 #include "mesh/clean.h"
+#include "mesh/collapse.h"
 #include "mesh/compare.h"
 #include "mesh/metrics.h"
 #include "mesh/simplify.h"
@@ -242,6 +243,92 @@ static void nonmanifold_line(void **state)
         esi_mesh_free(t.ctx, &m);
         esi_mesh_free(t.ctx, &other);
     }
+    test_base_close(&t);
+}
+
+/* Is b = 4, the middle of a flat grid of 3 x 3 vertices, allowed to join a = 5 beside it in a given place? */
+static bool folds(espalier_context *ctx, float x, float y, float z)
+{
+    esi_collapse_mesh collapse;
+    esi_edges edges;
+    esi_mesh m;
+    static esi_star star;
+
+    damage_grid(ctx, &m, 3, 3, false, false);
+    for (int v = 0; v < 9; v++) memcpy(m.vertices + 3 * v, (float[]){(float)(v / 3), (float)(v % 3), 0}, 12);
+    assert_int_equal(esi_edges_build(ctx, &edges, &m), ESPALIER_OK);
+    assert_int_equal(esi_collapse_open(ctx, &collapse, &m, &edges), ESPALIER_OK);
+    assert_true(esi_collapse_gather(&collapse, &star, 5, 4));
+    assert_int_equal(star.n_gone, 2);
+    const bool result = esi_collapse_folds(&collapse, &star, (float[]){x, y, z});
+    esi_collapse_close(ctx, &collapse);
+    esi_edges_free(ctx, &edges);
+    esi_mesh_free(ctx, &m);
+    return result;
+}
+
+/* No face turns over, by more than 60 degrees, or becomes a needle; on rough ground next to none does in many steps either. */
+static void no_folds(void **state)
+{
+    enum { N = 80 };
+    test_base t;
+    esi_mesh m;
+    int64_t turned = 0;
+
+    (void)state;
+    test_base_open(&t, 1);
+    assert_false(folds(t.ctx, 1, 2, 0));
+    assert_false(folds(t.ctx, 1, 1.5f, 0));
+    assert_true(folds(t.ctx, 2.5f, 1, 0));                 /* past the rim */
+    assert_true(folds(t.ctx, 1, -0.5f, 0));
+    assert_true(folds(t.ctx, 1, 2.5f, 3));                 /* upright */
+    assert_true(folds(t.ctx, 1, 0.001f, 0));               /* a needle at the rim */
+    for (int round = 0; round < 8; round++) {
+        damage_random r = {(uint64_t)round + 1};
+
+        damage_grid(t.ctx, &m, N, N, false, false);
+        for (int v = 0; v < N * N; v++) {
+            const double x = v / N + 0.3 * damage_unit(&r), y = v % N + 0.3 * damage_unit(&r);
+            memcpy(m.vertices + 3 * v, (float[]){(float)x, (float)y, (float)(0.4 * damage_unit(&r))}, 12);
+        }
+        simplify(t.ctx, &m, m.n_faces / 12);
+        for (int64_t f = 0; f < m.n_faces; f++) {
+            const int32_t *v = m.faces + 3 * f;
+            const float *a = m.vertices + 3 * (int64_t)v[0], *b = m.vertices + 3 * (int64_t)v[1], *c = m.vertices + 3 * (int64_t)v[2];
+            turned += (double)(b[0] - a[0]) * (double)(c[1] - a[1]) <= (double)(b[1] - a[1]) * (double)(c[0] - a[0]);
+        }
+        esi_mesh_free(t.ctx, &m);
+    }
+    assert_true(turned <= 4);                              /* of 8300; 15 without the test */
+    test_base_close(&t);
+}
+
+/* A book of four pages: its spine is the cheapest place, but a collapse there takes four faces, and three more than asked is too many. */
+static void not_below_target(void **state)
+{
+    enum { ROWS = 8 };
+    test_base t;
+    esi_mesh m = {0};
+    esi_simplify_stats stats;
+
+    (void)state;
+    test_base_open(&t, 1);
+    for (int i = 0; i < ROWS; i++) damage_vertex(t.ctx, &m, 0, 0, 0.01 * i);
+    for (int page = 0; page < 4; page++) {
+        const double x = page == 0 ? 1 : page == 2 ? -1 : 0, y = page == 1 ? 1 : page == 3 ? -1 : 0;
+        const int32_t first = (int32_t)m.n_vertices;
+
+        for (int i = 0; i < ROWS; i++) damage_vertex(t.ctx, &m, x, y, 0.2 * i);
+        for (int i = 0; i + 1 < ROWS; i++) {
+            damage_face(t.ctx, &m, i, first + i, first + i + 1);
+            damage_face(t.ctx, &m, i, first + i + 1, i + 1);
+        }
+    }
+    const int64_t before = m.n_faces;
+    stats = simplify(t.ctx, &m, before - 1);
+    assert_true(m.n_faces == before - 1 || m.n_faces == before - 2);
+    assert_true(stats.reached);
+    esi_mesh_free(t.ctx, &m);
     test_base_close(&t);
 }
 
@@ -637,7 +724,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plane), cmocka_unit_test(box), cmocka_unit_test(sphere), cmocka_unit_test(rim), cmocka_unit_test(tetrahedron),
-        cmocka_unit_test(topology), cmocka_unit_test(nonmanifold_line), cmocka_unit_test(damaged_meshes), cmocka_unit_test(large_fans),
+        cmocka_unit_test(topology), cmocka_unit_test(nonmanifold_line), cmocka_unit_test(no_folds),
+        cmocka_unit_test(not_below_target), cmocka_unit_test(damaged_meshes), cmocka_unit_test(large_fans),
         cmocka_unit_test(largest_error), cmocka_unit_test(free_boundary), cmocka_unit_test(any_scale), cmocka_unit_test(few_faces_already),
         cmocka_unit_test(threads), cmocka_unit_test(no_memory), cmocka_unit_test(reference_passes), cmocka_unit_test(reference_ends),
         cmocka_unit_test(real_meshes),
