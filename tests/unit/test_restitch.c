@@ -293,8 +293,9 @@ static void no_memory_cancelled(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cap), cmocka_unit_test(flip_would_double_an_edge), cmocka_unit_test(needles),
-        cmocka_unit_test(moved_vertices), cmocka_unit_test(damaged_meshes), cmocka_unit_test(what_is_left), cmocka_unit_test(no_double_edges), cmocka_unit_test(no_memory_cancelled),
+        cmocka_unit_test(cap), cmocka_unit_test(flip_would_double_an_edge), cmocka_unit_test(needles), cmocka_unit_test(moved_vertices),
+        cmocka_unit_test(damaged_meshes), cmocka_unit_test(what_is_left), cmocka_unit_test(no_double_edges),
+        cmocka_unit_test(no_memory_cancelled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
