@@ -24,6 +24,7 @@
 #define STEP 1.03
 #define CLOSE 1.012                            /* ratio of scales at which bisection ends */
 #define ATTEMPTS 6                             /* at one larger scale */
+#define FINE_ATTEMPTS 2                        /* the same, with the final cells */
 #define WORK (INT64_C(30) << 20)               /* for trying larger scales: run look-ups, roughly */
 #define CLASS_RATIO 0.95                       /* many charts: area at which the search starts from the first row again */
 #define LOOK_BACK 2                            /* many charts: heights above the last place where the search for the next one begins */
@@ -36,7 +37,7 @@ typedef struct packer {
     espalier_context *ctx;
     esi_pack_charts charts;
     int32_t atlas, padding, turns;
-    keyed *order;                              /* [n] by key, descending */
+    keyed *order, *best_order;                 /* [n] by key, descending; where the best places come from */
     place *places, *best_places;               /* [n] in cells */
     double best_scale;                         /* 0: none yet */
     int32_t best_cell;
@@ -240,6 +241,7 @@ static espalier_status attempt(packer *p, int depth, bool *fits)
         p->best_scale = p->scale;
         p->best_cell = p->cell;
         memcpy(p->best_places, p->places, (size_t)n * sizeof *p->places);
+        memcpy(p->best_order, p->order, (size_t)n * sizeof *p->order);
     }
     return ESPALIER_OK;
 }
@@ -337,17 +339,16 @@ static void move_forward(packer *p, int32_t i)
     qsort(p->order, (size_t)p->charts.n, sizeof *p->order, compare_keys);
 }
 
-static espalier_status improve(packer *p, int32_t cell)
+static espalier_status improve(packer *p, int32_t cell, int attempts, double step)
 {
-    double step = 0.008;
-
     p->work = 0;
+    memcpy(p->order, p->best_order, (size_t)p->charts.n * sizeof *p->order);
     while (step > 0.002 && p->work < (uint64_t)WORK) {
         espalier_status st = set_scale(p, p->best_scale * (1.0 + step), cell);
         bool fits = false;
 
         if (st != ESPALIER_OK) return st;
-        for (int i = 0; i < ATTEMPTS && !fits && p->work < (uint64_t)WORK; i++) {
+        for (int i = 0; i < attempts && !fits && p->work < (uint64_t)WORK; i++) {
             if ((st = attempt(p, 1 + i % 2, &fits)) != ESPALIER_OK) return st;
             if (p->failed >= 0) move_forward(p, p->failed);
             else break;
@@ -369,11 +370,9 @@ static espalier_status find_scale(packer *p)
         if ((st = try_scale(p, 1.0, fine, &fits)) != ESPALIER_OK) return st;
         return fits ? ESPALIER_OK : too_small(p);
     }
-    if ((st = bracket(p, 0.5 / longest, coarse)) != ESPALIER_OK) return st;
-    while (fine != coarse && fits) {
-        if ((st = try_scale(p, p->best_scale * CLOSE, fine, &fits)) != ESPALIER_OK) return st;
-    }
-    return p->charts.n <= MANY_CHARTS ? improve(p, fine) : ESPALIER_OK;
+    if ((st = bracket(p, 0.5 / longest, coarse)) != ESPALIER_OK || p->charts.n > MANY_CHARTS) return st;
+    if ((st = improve(p, coarse, ATTEMPTS, 0.008)) != ESPALIER_OK || fine == coarse) return st;
+    return improve(p, fine, FINE_ATTEMPTS, 0.012);
 }
 
 /* ------------------------------------------------------------ result */
@@ -440,11 +439,12 @@ static espalier_status allocate(packer *p)
     const size_t n = (size_t)p->charts.n;
 
     p->order = esi_alloc(p->ctx, n, sizeof *p->order, "order of charts");
+    p->best_order = esi_alloc(p->ctx, n, sizeof *p->best_order, "order of charts");
     p->places = esi_alloc(p->ctx, n, sizeof *p->places, "places of charts");
     p->best_places = esi_alloc(p->ctx, n, sizeof *p->best_places, "places of charts");
     p->levels = esi_alloc(p->ctx, n, sizeof *p->levels, "charts to pack");
     p->mask_start = esi_alloc(p->ctx, n, sizeof *p->mask_start, "charts to pack");
-    if (!p->order || !p->places || !p->best_places || !p->levels || !p->mask_start) return ESPALIER_ERR_RESOURCE;
+    if (!p->order || !p->best_order || !p->places || !p->best_places || !p->levels || !p->mask_start) return ESPALIER_ERR_RESOURCE;
     for (int32_t i = 0; i < p->charts.n; i++) p->order[i] = (keyed){p->charts.charts[i].area, i};
     qsort(p->order, n, sizeof *p->order, compare_keys);
     return ESPALIER_OK;
@@ -454,6 +454,7 @@ static void release(packer *p)
 {
     esi_pack_charts_free(p->ctx, &p->charts);
     esi_free(p->ctx, p->order);
+    esi_free(p->ctx, p->best_order);
     esi_free(p->ctx, p->places);
     esi_free(p->ctx, p->best_places);
     esi_free(p->ctx, p->levels);

@@ -125,7 +125,7 @@ void esi_pack_grid_take(esi_pack_grid *g, const esi_pack_mask *mask, int32_t x, 
             if (word >= 0 && word < g->stride) run[word] |= from[i] << bits;
             if (bits && word + 1 >= 0 && word + 1 < g->stride) run[word + 1] |= from[i] >> (64 - bits);
         }
-        memcpy(square, run, (size_t)g->stride * sizeof *run);
+        for (int32_t i = x_begin >> 6; i <= (x_end - 1) >> 6; i++) square[i] = run[i];
         summarise(g, 0, row, x_begin >> 6, (x_end - 1) >> 6);
     }
     g->levels = ESI_MIN(g->levels, levels);
