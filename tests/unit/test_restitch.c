@@ -115,7 +115,7 @@ static void needles(void **state)
     test_base_open(&t, 1);
     damage_box(t.ctx, &box, 4, low, high);
     damage_box(t.ctx, &m, 4, low, high);
-    /* Open the path x - v - y of the faces around v: those after the first side up to another get a copy w of v, and needles v w x, w v y. */
+    /* Open the path x - v - y of the faces around v: those after the first side up to another get a copy w of v, and two needles. */
     const int32_t v = m.faces[0];
     int32_t x = m.faces[1], y = -1, next = m.faces[2];
     int64_t moved[2], n = 0;
