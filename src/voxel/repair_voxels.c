@@ -7,42 +7,24 @@
  */
 #include "voxel/keys.h"
 #include "voxel/parity.h"
+#include "voxel/repair_grid.h"
 
 #define ROWS_PER_TASK 16384
 #define EDGES_NEEDED 3
 #define FITS_PER_TASK 1024
-#define NO_FIT 0.5                 /* cells that the vertex of a restored voxel may lie outside its cell, as the decoder's may */
 #define FLAGS_ASK (-1.0)
-
-/* The grid as it grows. Before anything is added coords and flags are the caller's. */
-typedef struct growing_grid {
-    const esi_dual_grid *grid;
-    const int32_t *coords;
-    const uint8_t *flags;
-    int32_t *own_coords;           /* all rows, once something was added */
-    uint8_t *own_flags;
-    float *added_local;            /* of rows from grid->count on */
-    int64_t count;
-    esi_voxel_index index;
-} growing_grid;
-
-static const int8_t corner[3][3][3] = {
-    {{0, 0, 1}, {0, 1, 0}, {0, 1, 1}},
-    {{0, 0, 1}, {1, 0, 0}, {1, 0, 1}},
-    {{0, 1, 0}, {1, 0, 0}, {1, 1, 0}},
-};
 
 /* ------------------------------------------------------------ what is missing */
 
 typedef struct missing_job {
-    const growing_grid *g;
+    const esi_growing_grid *g;
     const uint8_t *complete, *odd; /* by row: bits of its edges that have all voxels, of its odd faces */
     uint64_t *keys;                /* NULL: count only */
     int64_t *first;                /* [tasks + 1] */
 } missing_job;
 
 /* Key of the voxel beside row n, false if it lies outside the grid. */
-static bool neighbor_key(const growing_grid *g, int64_t n, const int d[3], uint64_t *key)
+static bool neighbor_key(const esi_growing_grid *g, int64_t n, const int d[3], uint64_t *key)
 {
     int32_t row[4] = {g->coords[4 * n], 0, 0, 0};
 
@@ -55,26 +37,27 @@ static bool neighbor_key(const growing_grid *g, int64_t n, const int d[3], uint6
 }
 
 /* Key of the only voxel that edge `axis` of row n lacks, false if it lacks none or several or one beyond the grid. */
-static bool missing_voxel(const growing_grid *g, esi_voxel_cursor *cursor, int64_t n, int axis, uint64_t *key)
+static bool missing_voxel(const esi_growing_grid *g, esi_voxel_cursor *cursor, int64_t n, int axis, uint64_t *key)
 {
-    int missing = -1;
+    int missing = -1, offset[3];
 
     for (int i = 0; i < 3; i++) {
-        const int8_t *d = corner[axis][i];
+        const int8_t *d = esi_quad_corner[axis][i];
 
         if (esi_voxel_cursor_at(cursor, d[0], d[1], d[2]) >= 0) continue;
         if (missing >= 0) return false;
         missing = i;
     }
     if (missing < 0) return false;
-    return neighbor_key(g, n, (int[]){corner[axis][missing][0], corner[axis][missing][1], corner[axis][missing][2]}, key);
+    for (int a = 0; a < 3; a++) offset[a] = esi_quad_corner[axis][missing][a];
+    return neighbor_key(g, n, offset, key);
 }
 
 /* Voxels that flagged edges lack, once for each edge. */
 static void find_dangling(void *arg, size_t task, int slot)
 {
     const missing_job *job = arg;
-    const growing_grid *g = job->g;
+    const esi_growing_grid *g = job->g;
     const int64_t begin = (int64_t)task * ROWS_PER_TASK, end = ESI_MIN(begin + ROWS_PER_TASK, g->count);
     int64_t at = job->keys ? job->first[task] : 0;
     esi_voxel_cursor cursor;
@@ -100,7 +83,7 @@ static void find_dangling(void *arg, size_t task, int slot)
 static void find_beside_odd(void *arg, size_t task, int slot)
 {
     const missing_job *job = arg;
-    const growing_grid *g = job->g;
+    const esi_growing_grid *g = job->g;
     const int64_t begin = (int64_t)task * ROWS_PER_TASK, end = ESI_MIN(begin + ROWS_PER_TASK, g->count);
     int64_t at = job->keys ? job->first[task] : 0;
     esi_voxel_cursor cursor;
@@ -132,7 +115,7 @@ static void find_beside_odd(void *arg, size_t task, int slot)
 }
 
 /* All keys that `fn` finds, sorted, with repetitions; esi_alloc'ed. */
-static espalier_status collect_keys(espalier_context *ctx, const growing_grid *g, const uint8_t *complete, const uint8_t *odd,
+static espalier_status collect_keys(espalier_context *ctx, const esi_growing_grid *g, const uint8_t *complete, const uint8_t *odd,
                                     esi_task_fn fn, uint64_t **keys, int64_t *n)
 {
     const size_t tasks = (size_t)((g->count + ROWS_PER_TASK - 1) / ROWS_PER_TASK);
@@ -159,173 +142,10 @@ done:
     return st;
 }
 
-/* ----------------------------------------------------- would it close the hole */
-
-enum { AROUND = 5, CENTER = 2 };
-
-/* The neighbourhood of an absent voxel, it being in the middle. Row -1: absent; AT_CENTER: the voxel itself. */
-#define AT_CENTER (-2)
-typedef struct neighborhood {
-    const growing_grid *g;
-    int32_t row[AROUND][AROUND][AROUND];
-    bool center_present;
-    unsigned center_flags;         /* bit a: its edge a */
-} neighborhood;
-
-static void load_neighborhood(neighborhood *h, const growing_grid *g, uint64_t key)
-{
-    int32_t v[4];
-
-    esi_key_unpack(v, key);
-    h->g = g;
-    for (int x = 0; x < AROUND; x++) {
-        for (int y = 0; y < AROUND; y++) {
-            for (int z = 0; z < AROUND; z++) {
-                h->row[x][y][z] = esi_voxel_index_find(&g->index, v[0], v[1] + x - CENTER, v[2] + y - CENTER, v[3] + z - CENTER);
-            }
-        }
-    }
-    h->row[CENTER][CENTER][CENTER] = AT_CENTER;
-}
-
-static bool is_present(const neighborhood *h, int x, int y, int z)
-{
-    const int32_t row = h->row[x][y][z];
-
-    return row >= 0 || (row == AT_CENTER && h->center_present);
-}
-
-/* Does a complete edge `axis` belong to the voxel at p, whatever its flag? */
-static bool is_complete(const neighborhood *h, const int p[3], int axis)
-{
-    if (!is_present(h, p[0], p[1], p[2])) return false;
-    for (int i = 0; i < 3; i++) {
-        const int8_t *d = corner[axis][i];
-
-        if (!is_present(h, p[0] + d[0], p[1] + d[1], p[2] + d[2])) return false;
-    }
-    return true;
-}
-
-static bool is_on(const neighborhood *h, const int p[3], int axis)
-{
-    const int32_t row = h->row[p[0]][p[1]][p[2]];
-
-    if (!is_complete(h, p, axis)) return false;
-    return row == AT_CENTER ? (h->center_flags >> axis & 1) != 0 : h->g->flags[3 * (int64_t)row + axis] != 0;
-}
-
-/* Odd faces among those (bit 3 * place + direction) around the middle. */
-static int count_odd_around(const neighborhood *h, const uint8_t marked[27])
-{
-    int odd = 0;
-
-    for (int place = 0; place < 27; place++) {
-        const int n[3] = {place / 9 + CENTER - 1, place / 3 % 3 + CENTER - 1, place % 3 + CENTER - 1};
-
-        for (int d = 0; d < 3; d++) {
-            const int a = d == 0 ? 1 : 0, b = d == 2 ? 1 : 2;
-            int p[3] = {n[0], n[1], n[2]}, q[3] = {n[0], n[1], n[2]};
-
-            if (!(marked[place] >> d & 1)) continue;
-            p[b]--;
-            q[a]--;
-            odd += (is_on(h, n, a) + is_on(h, p, a) + is_on(h, n, b) + is_on(h, q, b)) & 1;
-        }
-    }
-    return odd;
-}
-
-static void mark_face(uint8_t marked[27], const int n[3], int direction)
-{
-    marked[9 * (n[0] - CENTER + 1) + 3 * (n[1] - CENTER + 1) + n[2] - CENTER + 1] |= (uint8_t)(1 << direction);
-}
-
-/* Faces that a complete edge around the middle touches. */
-static void mark_faces(const neighborhood *h, uint8_t marked[27])
-{
-    for (int axis = 0; axis < 3; axis++) {
-        const int b = axis == 0 ? 1 : 0, c = axis == 2 ? 1 : 2;
-
-        for (int owner = 0; owner < 4; owner++) {
-            int p[3] = {CENTER, CENTER, CENTER}, q[3];
-
-            p[b] -= owner & 1;
-            p[c] -= owner >> 1;
-            if (!is_complete(h, p, axis)) continue;
-            mark_face(marked, p, b);
-            mark_face(marked, p, c);
-            memcpy(q, p, sizeof q);
-            q[b]++;
-            mark_face(marked, q, c);
-            memcpy(q, p, sizeof q);
-            q[c]++;
-            mark_face(marked, q, b);
-        }
-    }
-}
-
-static const float *local_of(const growing_grid *g, int64_t row)
-{
-    return row < g->grid->count ? g->grid->local + 3 * row : g->added_local + 3 * (row - g->grid->count);
-}
-
-/* How far the mean of the vertices that would share a quad with the voxel lies from its cell, in cells. The same hole can often be closed
- * by a voxel on the wrong side of the surface, whose neighbours' vertices all lie beyond its border. */
-static double distance_from_cell(const neighborhood *h)
-{
-    double sum[3] = {0.0, 0.0, 0.0}, worst = 0.0;
-    bool seen[AROUND][AROUND][AROUND] = {{{false}}};
-    int n = 0;
-
-    for (int axis = 0; axis < 3; axis++) {
-        const int b = axis == 0 ? 1 : 0, c = axis == 2 ? 1 : 2;
-
-        for (int i = 0; i < 16; i++) {                               /* owner of the edge, then corner of its quad */
-            int p[3] = {CENTER, CENTER, CENTER};
-            int32_t row;
-
-            p[b] -= i & 1;
-            p[c] -= i >> 1 & 1;
-            if (!is_on(h, p, axis)) continue;
-            p[b] += i >> 2 & 1;
-            p[c] += i >> 3;
-            row = h->row[p[0]][p[1]][p[2]];
-            if (row < 0 || seen[p[0]][p[1]][p[2]]) continue;
-            seen[p[0]][p[1]][p[2]] = true;
-            for (int a = 0; a < 3; a++) sum[a] += (double)(p[a] - CENTER) + (double)local_of(h->g, row)[a];
-            n++;
-        }
-    }
-    for (int a = 0; a < 3 && n > 0; a++) worst = ESI_MAX(worst, ESI_MAX(-sum[a] / n, sum[a] / n - 1.0));
-    return n > 0 ? worst : NO_FIT;
-}
-
-/* Some faces are odd without the voxel, and with it and the right flags of its own none is: distance_from_cell(), else NO_FIT. */
-static double hole_fit(const growing_grid *g, uint64_t key)
-{
-    neighborhood h;
-    uint8_t marked[27] = {0};
-    unsigned possible = 0;
-    double best = NO_FIT;
-
-    load_neighborhood(&h, g, key);
-    h.center_present = true;
-    for (int a = 0; a < 3; a++) possible |= (unsigned)is_complete(&h, (int[]){CENTER, CENTER, CENTER}, a) << a;
-    mark_faces(&h, marked);
-    h.center_present = false;
-    if (count_odd_around(&h, marked) == 0) return NO_FIT;
-    h.center_present = true;
-    for (h.center_flags = 0; h.center_flags < 8; h.center_flags++) {
-        if ((h.center_flags & ~possible) == 0 && count_odd_around(&h, marked) == 0) best = ESI_MIN(best, distance_from_cell(&h));
-    }
-    return best;
-}
-
 /* -------------------------------------------------------------------- choosing */
 
 typedef struct fit_job {
-    const growing_grid *g;
+    const esi_growing_grid *g;
     const uint64_t *keys;          /* ascending, distinct */
     double *fit;                   /* FLAGS_ASK where the flags alone decide */
     int64_t count;
@@ -338,7 +158,7 @@ static void find_fits(void *arg, size_t task, int slot)
 
     (void)slot;
     for (int64_t i = begin; i < end; i++) {
-        if (!(job->fit[i] < 0.0)) job->fit[i] = hole_fit(job->g, job->keys[i]);
+        if (!(job->fit[i] < 0.0)) job->fit[i] = esi_hole_fit(job->g, job->keys[i]);
     }
 }
 
@@ -363,7 +183,7 @@ static bool is_best_around(const fit_job *job, int64_t i)
 {
     int32_t v[4];
 
-    if (job->fit[i] >= NO_FIT) return false;
+    if (job->fit[i] >= ESI_NO_FIT) return false;
     if (job->fit[i] < 0.0) return true;
     esi_key_unpack(v, job->keys[i]);
     for (int place = 0; place < 27; place++) {
@@ -397,7 +217,7 @@ static int64_t merge_keys(uint64_t *keys, double *fit, const uint64_t *dangling,
 }
 
 /* Keys of the voxels to add, ascending and distinct; esi_alloc'ed. */
-static espalier_status find_missing(espalier_context *ctx, const growing_grid *g, uint64_t **keys, int64_t *n)
+static espalier_status find_missing(espalier_context *ctx, const esi_growing_grid *g, uint64_t **keys, int64_t *n)
 {
     esi_parity_grid parity = {0};
     uint64_t *dangling = NULL, *beside = NULL, *all = NULL, *chosen;
@@ -445,7 +265,7 @@ done:
 
 /* -------------------------------------------------------------------- adding */
 
-static espalier_status append_rows(espalier_context *ctx, growing_grid *g, const uint64_t *keys, int64_t n)
+static espalier_status append_rows(espalier_context *ctx, esi_growing_grid *g, const uint64_t *keys, int64_t n)
 {
     const size_t old = (size_t)g->count, count = old + (size_t)n;
     int32_t *coords = esi_realloc(ctx, g->own_coords, count, 4 * sizeof *coords, "restored voxels");
@@ -474,7 +294,7 @@ static espalier_status append_rows(espalier_context *ctx, growing_grid *g, const
 }
 
 /* Flags of the rows from `first` on: the fewest that leave the fewest odd faces. */
-static espalier_status decide_flags(espalier_context *ctx, const growing_grid *g, const esi_parity_grid *parity, int64_t first)
+static espalier_status decide_flags(espalier_context *ctx, const esi_growing_grid *g, const esi_parity_grid *parity, int64_t first)
 {
     const size_t room = 3 * (size_t)(g->count - first);
     int64_t *edges = esi_alloc(ctx, room, sizeof *edges, "restored voxels");
@@ -514,7 +334,7 @@ static uint32_t quad_neighbors(const esi_parity_grid *g, esi_voxel_cursor *curso
             if (row < 0 || !(g->complete[row] >> axis & 1) || !g->flags[3 * (int64_t)row + axis]) continue;
             found |= UINT32_C(1) << (9 * (d[0] + 1) + 3 * (d[1] + 1) + d[2] + 1);
             for (int i = 0; i < 3; i++) {
-                const int8_t *q = corner[axis][i];
+                const int8_t *q = esi_quad_corner[axis][i];
 
                 found |= UINT32_C(1) << (9 * (d[0] + q[0] + 1) + 3 * (d[1] + q[1] + 1) + d[2] + q[2] + 1);
             }
@@ -524,7 +344,7 @@ static uint32_t quad_neighbors(const esi_parity_grid *g, esi_voxel_cursor *curso
 }
 
 /* Mean of the vertices that the quads of row n have from rows below `first`, in cells from the row's own corner. */
-static void place_vertex(const growing_grid *g, const esi_parity_grid *parity, esi_voxel_cursor *cursor, int64_t n, int64_t first)
+static void place_vertex(const esi_growing_grid *g, const esi_parity_grid *parity, esi_voxel_cursor *cursor, int64_t n, int64_t first)
 {
     double sum[3] = {0.0, 0.0, 0.0};
     float *out = g->added_local + 3 * (n - g->grid->count);
@@ -541,7 +361,7 @@ static void place_vertex(const growing_grid *g, const esi_parity_grid *parity, e
         if (!(neighbors >> place & 1)) continue;
         row = esi_voxel_cursor_at(cursor, d[0], d[1], d[2]);
         if (row < 0 || row >= first) continue;
-        local = local_of(g, row);
+        local = esi_growing_local(g, row);
         for (int a = 0; a < 3; a++) sum[a] += (double)d[a] + (double)local[a];
         found++;
     }
@@ -549,7 +369,7 @@ static void place_vertex(const growing_grid *g, const esi_parity_grid *parity, e
 }
 
 /* One pass; *added rows. */
-static espalier_status run_pass(espalier_context *ctx, growing_grid *g, int64_t *added)
+static espalier_status run_pass(espalier_context *ctx, esi_growing_grid *g, int64_t *added)
 {
     const int64_t first = g->count;
     esi_parity_grid parity = {0};
@@ -575,7 +395,7 @@ done:
     return st;
 }
 
-static espalier_status hand_out(espalier_context *ctx, esi_restored_voxels *out, growing_grid *g)
+static espalier_status hand_out(espalier_context *ctx, esi_restored_voxels *out, esi_growing_grid *g)
 {
     const int64_t first = g->grid->count, n = g->count - first;
 
@@ -593,7 +413,7 @@ static espalier_status hand_out(espalier_context *ctx, esi_restored_voxels *out,
 
 espalier_status esi_dual_grid_restore_voxels(espalier_context *ctx, esi_restored_voxels *out, const esi_dual_grid *grid, int passes)
 {
-    growing_grid g = {.grid = grid, .coords = grid->coords, .flags = grid->intersected, .count = grid->count};
+    esi_growing_grid g = {.grid = grid, .coords = grid->coords, .flags = grid->intersected, .count = grid->count};
     int64_t added = 1;
     espalier_status st;
 
