@@ -293,12 +293,17 @@ static bool is_mesh_path(const char *path)
     return false;
 }
 
-/* Soundness of the mesh in a file, as members of the object that is open. */
-static espalier_status inspect_mesh(esi_json_writer *w, const char *path)
+/* Soundness of the mesh in a file: members of the object that is open, or of a new one called `key`. */
+static espalier_status inspect_mesh(esi_json_writer *w, const char *key, const char *path)
 {
     espalier_mesh *mesh = NULL;
     espalier_status st = espalier_mesh_load(w->ctx, &mesh, path);
-    if (st == ESPALIER_OK) st = esi_describe_mesh(w, mesh, false);
+
+    if (st == ESPALIER_OK) {
+        if (key) esi_json_open(w, key, '{');
+        st = esi_describe_mesh(w, mesh, false);
+        if (key) esi_json_close(w, '}');
+    }
     espalier_mesh_free(mesh);
     return st;
 }
@@ -306,7 +311,7 @@ static espalier_status inspect_mesh(esi_json_writer *w, const char *path)
 /* A GLB may hold no mesh at all, or one that makes no sense: then the container is described all the same, and why there is no more. */
 static espalier_status inspect_mesh_if_any(esi_json_writer *w, const char *path)
 {
-    const espalier_status st = inspect_mesh(w, path);
+    const espalier_status st = inspect_mesh(w, "mesh", path);
     char why[512];
 
     if (st != ESPALIER_ERR_INPUT) return st;
@@ -338,7 +343,7 @@ static espalier_status inspect_file(esi_json_writer *w, const char *path)
         st = inspect_voxels(w, path);
     } else if (is_mesh_path(path)) {
         esi_json_put_string(w, "kind", "mesh");
-        st = inspect_mesh(w, path);
+        st = inspect_mesh(w, NULL, path);
     } else if (weights) {
         st = inspect_weights(w, path);
     } else {

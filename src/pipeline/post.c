@@ -3,38 +3,13 @@
  * post.c: raw asset -> finished mesh. Reads top to bottom like the reference's to_glb (TRELLIS.2 o_voxel/postprocess.py): repair, clean,
  * remesh, simplify, unwrap, bake. The asset is only read.
  */
-#include "pipeline/post.h"
+#include "pipeline/post_job.h"
 
-#include "formats/json_write.h"
-#include "pipeline/report.h"
-#include "pipeline/results.h"
-
-#include <math.h>
 #include <stdio.h>
 
-#define RESTORE_PASSES 4
-#define FILL_PASSES    4
-/* softplus(0): a split weight that prefers neither diagonal. */
-#define NEUTRAL_SPLIT 0.6931472f
+#define FILL_PASSES 4
 /* The reference simplifies to this before anything else, so that its GPU code can number the faces. */
 #define REFERENCE_FIRST_LIMIT 16777216
-
-typedef struct post_job {
-    espalier_context *ctx;
-    const espalier_asset *asset;
-    const esi_asset *data;
-    espalier_post_options options;       /* resolved */
-    esi_post_record *record;
-    bool measure;                        /* somebody wants the numbers of every step */
-    esi_mesh original;                   /* cleaned, before remeshing: what projection and colours refer to */
-    esi_mesh mesh;                       /* being finished */
-    esi_bvh *bvh;                        /* over `original` */
-    esi_volume volume;
-    bool has_volume;
-    float *normals;                      /* of `mesh` */
-    esi_unwrapped unwrapped;
-    esi_surface surface;
-} post_job;
 
 static bool is_reference(const post_job *j)
 {
@@ -77,134 +52,6 @@ static espalier_status run_step(post_job *j, esi_post_step step, step_fn fn, con
         st = measure_welded(j->ctx, &r->metrics, mesh, j->options.fill_perimeter * voxel_size(j));
         r->has_metrics = st == ESPALIER_OK;
     }
-    return st;
-}
-
-/* ------------------------------------------------------------- raw */
-
-static espalier_status take_raw(post_job *j)
-{
-    const esi_asset *a = j->data;
-
-    if (a->n_faces == 0) return esi_fail(j->ctx, ESPALIER_ERR_SOUNDNESS, "finish: the mesh has no faces");
-    for (int64_t n = 0; a->coords && n < a->n_voxels; n++)
-        if (a->coords[4 * n] != 0) return esi_fail(j->ctx, ESPALIER_ERR_INPUT, "finish: several objects in one asset");
-    espalier_status st = esi_mesh_copy(j->ctx, &j->mesh, a->vertices, a->n_vertices, a->faces, a->n_faces);
-    if (st == ESPALIER_OK) st = esi_mesh_sanitize(j->ctx, &j->mesh, &j->record->sanitize);
-    if (st == ESPALIER_OK && j->mesh.n_faces == 0)
-        st = esi_fail(j->ctx, ESPALIER_ERR_SOUNDNESS, "finish: none of the %lld faces is usable", (long long)a->n_faces);
-    return st;
-}
-
-/* ------------------------------------------------------------- repair */
-
-/* The dual grid with restored voxels appended. */
-typedef struct extended_grid {
-    int32_t *coords;
-    float *local, *logits, *split_weight;
-    uint8_t *flags;
-    int64_t count;
-} extended_grid;
-
-static void extended_grid_free(espalier_context *ctx, extended_grid *g)
-{
-    esi_free(ctx, g->coords);
-    esi_free(ctx, g->local);
-    esi_free(ctx, g->logits);
-    esi_free(ctx, g->split_weight);
-    esi_free(ctx, g->flags);
-}
-
-static bool can_repair(const post_job *j)
-{
-    const esi_asset *a = j->data;
-    return j->options.margin > 0 && a->coords && a->local && (a->intersect_logits || j->asset->intersected);
-}
-
-/* Edges of restored voxels stand as the restoration left them, but count as uncertain: half the margin from the fence. */
-static espalier_status extend_grid(post_job *j, extended_grid *g, const esi_restored_voxels *added)
-{
-    const esi_asset *a = j->data;
-    const size_t old = (size_t)a->n_voxels, count = old + (size_t)added->count;
-
-    g->count = (int64_t)count;
-    g->coords = esi_alloc(j->ctx, count, 4 * sizeof(int32_t), "repaired voxels");
-    g->local = esi_alloc(j->ctx, count, 3 * sizeof(float), "repaired voxels");
-    g->logits = esi_alloc(j->ctx, count, 3 * sizeof(float), "repaired voxels");
-    g->flags = esi_calloc(j->ctx, count, 3, "repaired voxels");
-    g->split_weight = a->split_weight ? esi_alloc(j->ctx, count, sizeof(float), "repaired voxels") : NULL;
-    if (!g->coords || !g->local || !g->logits || !g->flags || (a->split_weight && !g->split_weight)) return ESPALIER_ERR_RESOURCE;
-    memcpy(g->coords, a->coords, old * 4 * sizeof(int32_t));
-    memcpy(g->local, a->local, old * 3 * sizeof(float));
-    if (added->count) {
-        memcpy(g->coords + 4 * old, added->coords, (size_t)added->count * 4 * sizeof(int32_t));
-        memcpy(g->local + 3 * old, added->local, (size_t)added->count * 3 * sizeof(float));
-        memcpy(g->flags + 3 * old, added->intersected, (size_t)added->count * 3);
-    }
-    if (a->intersect_logits) memcpy(g->logits, a->intersect_logits, old * 3 * sizeof(float));
-    for (size_t i = 3 * old; i < 3 * count; i++) g->logits[i] = (g->flags[i] ? 0.5f : -0.5f) * (float)j->options.margin;
-    if (a->split_weight) {
-        memcpy(g->split_weight, a->split_weight, old * sizeof(float));
-        for (size_t i = old; i < count; i++) g->split_weight[i] = NEUTRAL_SPLIT;
-    }
-    if (j->asset->intersected && !a->intersect_logits) memcpy(g->flags, j->asset->intersected, old * 3);
-    return ESPALIER_OK;
-}
-
-static esi_dual_grid describe_grid(const post_job *j, const extended_grid *g)
-{
-    const int32_t n = (int32_t)j->data->resolution;
-    return (esi_dual_grid){.coords = g->coords, .count = g->count, .local = g->local, .intersected = g->flags,
-                           .split_weight = g->split_weight, .aabb_min = {-0.5f, -0.5f, -0.5f}, .aabb_max = {0.5f, 0.5f, 0.5f},
-                           .grid = {n, n, n}};
-}
-
-static espalier_status restore_voxels(post_job *j, esi_restored_voxels *added)
-{
-    const esi_restored_voxels none = {0};
-    extended_grid plain = {0};
-    espalier_status st = extend_grid(j, &plain, &none);
-
-    for (int64_t i = 0; st == ESPALIER_OK && j->data->intersect_logits && i < 3 * plain.count; i++)
-        plain.flags[i] = plain.logits[i] > 0;
-    if (st == ESPALIER_OK) {
-        const esi_dual_grid grid = describe_grid(j, &plain);
-        st = esi_dual_grid_restore_voxels(j->ctx, added, &grid, RESTORE_PASSES);
-    }
-    extended_grid_free(j->ctx, &plain);
-    return st;
-}
-
-/* Spec geometry.md 11.1: missing voxels come back where the quads around them say so, then the flags within the margin are turned over
- * where that makes the surface close. */
-static espalier_status repair(post_job *j)
-{
-    esi_restored_voxels added = {0};
-    extended_grid g = {0};
-    esi_mesh mesh = {0};
-    espalier_status st = restore_voxels(j, &added);
-
-    if (st == ESPALIER_OK) st = extend_grid(j, &g, &added);
-    if (st == ESPALIER_OK && j->data->intersect_logits)
-        st = esi_dual_grid_repair_flags(j->ctx, g.flags, g.coords, g.count, g.logits, j->options.margin, ESI_REPAIR_REDUCE,
-                                        &j->record->repair);
-    if (st != ESPALIER_OK) goto done;
-    const esi_dual_grid grid = describe_grid(j, &g);
-    st = esi_dual_grid_to_mesh(j->ctx, &grid, &mesh.vertices, &mesh.faces, &mesh.n_faces);
-    if (st != ESPALIER_OK) goto done;
-    mesh.n_vertices = g.count;
-    j->record->restored_voxels = added.count;
-    j->record->repaired = true;
-    if (mesh.n_faces > 0) {
-        esi_mesh_free(j->ctx, &j->mesh);
-        j->mesh = mesh;
-        memset(&mesh, 0, sizeof mesh);
-        st = esi_mesh_sanitize(j->ctx, &j->mesh, NULL);
-    }
-done:
-    esi_mesh_free(j->ctx, &mesh);
-    extended_grid_free(j->ctx, &g);
-    esi_restored_voxels_free(j->ctx, &added);
     return st;
 }
 
@@ -377,19 +224,6 @@ static espalier_status bake(post_job *j)
     return st;
 }
 
-static espalier_status one_material(post_job *j)
-{
-    esi_surface *s = &j->surface;
-
-    if (s->n_materials) return ESPALIER_OK;
-    s->materials = esi_alloc(j->ctx, 1, sizeof *s->materials, "material");
-    if (!s->materials) return ESPALIER_ERR_RESOURCE;
-    s->n_materials = 1;
-    s->materials[0] = esi_material_default();
-    s->materials[0].metallic = 0;
-    return ESPALIER_OK;
-}
-
 /* Geometry alone: smooth normals, plain matte. */
 static espalier_status plain_surface(post_job *j)
 {
@@ -397,55 +231,7 @@ static espalier_status plain_surface(post_job *j)
     j->surface.normals = j->normals;
     memset(&j->mesh, 0, sizeof j->mesh);
     j->normals = NULL;
-    return one_material(j);
-}
-
-/* ------------------------------------------------------------- raw output */
-
-static float clamp01(float v)
-{
-    return v > 0.0f ? (v < 1.0f ? v : 1.0f) : 0.0f;
-}
-
-/* Colours where the decoder has them, at the vertices; metallic and roughness as their means. */
-static espalier_status color_vertices(post_job *j)
-{
-    esi_surface *s = &j->surface;
-    double metallic = 0, roughness = 0;
-
-    if (!j->has_volume) return ESPALIER_OK;
-    s->colors = esi_alloc(j->ctx, (size_t)s->mesh.n_vertices, 4, "vertex colours");
-    if (!s->colors) return ESPALIER_ERR_RESOURCE;
-    for (int64_t v = 0; v < s->mesh.n_vertices; v++) {
-        float g[3], value[6] = {0};
-
-        for (int a = 0; a < 3; a++) g[a] = (s->mesh.vertices[3 * v + a] + 0.5f) * (float)j->data->resolution;
-        if (esi_volume_trilinear(&j->volume, g, value) == 0) {
-            const int32_t row = esi_volume_closest(&j->volume, g, 2.0);
-            if (row >= 0) memcpy(value, j->volume.attrs + 6 * (size_t)row, sizeof value);
-        }
-        for (int k = 0; k < 4; k++) s->colors[4 * v + k] = (uint8_t)(clamp01(value[k < 3 ? k : 5]) * 255.0f + 0.5f);
-        metallic += (double)clamp01(value[3]);
-        roughness += (double)clamp01(value[4]);
-    }
-    if (s->mesh.n_vertices) {
-        s->materials[0].metallic = (float)(metallic / (double)s->mesh.n_vertices);
-        s->materials[0].roughness = (float)(roughness / (double)s->mesh.n_vertices);
-    }
-    return ESPALIER_OK;
-}
-
-/* The dual grid fixes the winding of its quads by axis: turning them costs nothing that was meant. */
-static espalier_status raw_surface(post_job *j)
-{
-    espalier_status st = orient(j);
-    if (st != ESPALIER_OK) return st;
-    j->surface.mesh = j->mesh;
-    memset(&j->mesh, 0, sizeof j->mesh);
-    st = one_material(j);
-    if (st != ESPALIER_OK) return st;
-    j->surface.materials[0].double_sided = true;                 /* it may be open */
-    return color_vertices(j);
+    return esi_post_one_material(j);
 }
 
 /* ------------------------------------------------------------- gates */
@@ -483,13 +269,13 @@ static espalier_status open_volume(post_job *j)
 
 static espalier_status finish_mesh(post_job *j)
 {
-    espalier_status st = run_step(j, ESI_POST_RAW, take_raw, &j->mesh);
+    espalier_status st = run_step(j, ESI_POST_RAW, esi_post_take_raw, &j->mesh);
     if (st != ESPALIER_OK) return st;
     if (j->options.mode == ESPALIER_POST_NONE) {
         st = open_volume(j);
-        return st == ESPALIER_OK ? raw_surface(j) : st;
+        return st == ESPALIER_OK ? esi_post_raw_surface(j) : st;
     }
-    if (can_repair(j)) st = run_step(j, ESI_POST_REPAIRED, repair, &j->mesh);
+    if (esi_post_can_repair(j)) st = run_step(j, ESI_POST_REPAIRED, esi_post_repair, &j->mesh);
     if (st == ESPALIER_OK) st = run_step(j, ESI_POST_CLEANED, clean, &j->original);
     if (st == ESPALIER_OK) st = run_step(j, ESI_POST_REMESHED, j->options.no_remesh ? take_original : remesh, &j->mesh);
     if (st == ESPALIER_OK) st = require_faces(j, " after remeshing");
@@ -510,6 +296,7 @@ static void post_job_free(post_job *j)
     esi_bvh_free(j->ctx, j->bvh);
     esi_mesh_free(j->ctx, &j->mesh);
     esi_mesh_free(j->ctx, &j->original);
+    esi_free(j->ctx, j->voxel_of);
     esi_free(j->ctx, j->normals);
     esi_surface_free(j->ctx, &j->surface);
 }

@@ -59,10 +59,13 @@ class Inspect(CommandTest):
         self.assertEqual((info['kind'], info['format']), ('weights', 'gguf'))
 
     def test_results(self):
-        self.succeed(*self.micro('-o', 'x.glb', '--dump-post', 'x.espd'))
-        report = json.loads(self.succeed(*self.micro('-o', 'x.glb', '--json')).out.splitlines()[-1])
+        self.succeed(*self.micro('--dump-post', 'x.espd'))
+        report = json.loads(self.succeed(*self.micro('-o', 'x.glb', '--post', 'none', '--report', 'r.json', '--json')).out.splitlines()[-1])
+        raw = json.loads(read(self.path('r.json')))['raw_mesh']
         info = self.inspect('x.glb')
         self.assertEqual((info['kind'], info['version'], info['triangles'], info['meshes']), ('glb', 2, report['faces'], 1))
+        self.assertEqual(info['mesh']['soundness']['boundary_edges'], raw['boundary_edges'])
+        self.assertEqual(info['mesh']['soundness']['nonmanifold_edges'], raw['nonmanifold_edges'])
         self.assertIn('espalier', info['generator'].lower())
         self.assertEqual(info['extras']['seed'], 42)
         self.succeed(*self.micro('--dump-post', 'x.qtm3d'))
@@ -70,7 +73,7 @@ class Inspect(CommandTest):
         for name, logits in (('x.espd', True), ('x.qtm3d', False), ('x.bin', False)):
             info = self.inspect(name)
             self.assertEqual((info['kind'], info['vertices'], info['faces'], info['resolution'], info['has_materials'], info['has_logits']),
-                             ('dump', report['vertices'], report['faces'], 64, True, logits))
+                             ('dump', raw['vertices'], report['raw_faces'], 64, True, logits))
 
     def test_several(self):
         r = self.run_raw('inspect', '--json', MICRO_PICTURE, 'missing', MICRO)

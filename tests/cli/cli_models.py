@@ -293,10 +293,14 @@ class Soundness(ModelTest):
             self.model.put(part, 'out_layer.bias', lambda v: [3e38] * len(v))
             report = self.unsound('NaN', args=[option], gate='nan', stage=stage, force_helps=True)
             self.assertGreater([s for s in report['stages'] if s['name'] == stage][0]['nan'], 0)
-            # Forced on, a later stage still has to stop: nothing of this can be written down.
+            # Forced on, NaN colours become black; where the shape is NaN, a later stage still has to stop.
             r = self.run_raw(*self.generate(option, '--force'))
-            self.assertEqual(r.code, UNSOUND, r)
             self.assertIn('going on as asked', r.err)
+            if stage == 'texture':
+                self.assertEqual(r.code, 0, r)
+                os.unlink(self.path('out.glb'))
+            else:
+                self.assertEqual(r.code, UNSOUND, r)
             self.assertEqual(self.files(), ['model'])
             self.model.replace_weights(part, original)
         self.model.put('encoder', 'embeddings.cls_token', lambda v: [3e38] * len(v))

@@ -21,7 +21,7 @@ class BadOptions(CommandTest):
         self.assertEqual(r.out, '')
 
     def test_unknown_options(self):
-        for command in ('generate', 'inspect', 'devices'):
+        for command in ('generate', 'post', 'voxelize', 'mesh', 'render', 'inspect', 'devices'):
             self.bad(command, '--frobnicate', says="'--frobnicate'")
             self.bad(command, '--frobnicate=3', says="'--frobnicate'")
             self.bad(command, '-q', says="'-q'")
@@ -77,8 +77,8 @@ class BadOptions(CommandTest):
         self.bad('generate', '-i', 'a.png', '-i', 'b.png', '-o', 'x.glb', says='more than one picture')
         self.bad('generate', 'a.png', says=['-o FILE.glb', '--dump-post'])
         self.bad('generate', 'a.png', '--report', 'r.json', says='-o FILE.glb')
-        for name in ('x.obj', 'x', 'x.glb.gz', '.glb', 'x.GLB'):
-            self.bad('generate', 'a.png', '-o', name, says='does not end in .glb')
+        for name in ('x.doc', 'x', 'x.glb.gz', 'x.fbx'):
+            self.bad('generate', 'a.png', '-o', name, says='ends in none of .glb')
         self.bad('generate', 'a.png', '-o', 'x.glb', '--dump-post', 'x.glb', says='overwritten')
         self.bad('generate', 'a.png', '--dump-post', 'x', '--report', 'x', says='overwritten')
         self.bad('generate', 'a.png', '--dump-post', 'a.png', says='overwritten')
@@ -161,7 +161,7 @@ class GoodOptions(CommandTest):
         self.assertRegex(version, r'^espalier \d+\.\d+\.\d+\n$')
         for args in (['-h'], ['--help'], ['help'], *[[c, o] for c in ('generate', 'inspect', 'devices') for o in ('-h', '--help')]):
             self.assertTrue(self.succeed(*args).out.startswith('usage: espalier '))
-        for command in ('generate', 'inspect', 'devices'):
+        for command in ('generate', 'post', 'voxelize', 'mesh', 'render', 'inspect', 'devices'):
             self.assertEqual(self.succeed(command, '--version').out, version)
         help_text = self.succeed('generate', '--help').out
         for option in ('--image', '--output', '--models', '--seed', '--res', '--pipeline', '--set', '--steps', '--gss', '--gsh', '--max-tokens',

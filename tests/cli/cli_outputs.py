@@ -18,7 +18,7 @@ def decode_srgb(v):
 class Formats(CommandTest):
     def setUp(self):
         super().setUp()
-        self.succeed(*self.micro('-o', 'x.glb', '--dump-post', 'x.espd'))
+        self.succeed(*self.micro('-o', 'x.glb', '--dump-post', 'x.espd', '--post', 'none'))
         self.header, self.data = tensors_read(self.path('x.espd'))
 
     def tensor(self, name):
@@ -62,7 +62,10 @@ class Formats(CommandTest):
         used = sorted(set(faces))
         number = {v: i for i, v in enumerate(used)}
         self.assertEqual(len(positions), len(used))
-        self.assertEqual(indices, [number[v] for v in faces])
+        self.assertEqual(len(indices), len(faces))
+        for i in range(0, len(faces), 3):                                       # the same faces, turned outward
+            self.assertEqual(indices[i], number[faces[i]])
+            self.assertEqual(set(indices[i:i + 3]), {number[v] for v in faces[i:i + 3]})
         for i, v in enumerate(used):
             x, y, z = vertices[3 * v:3 * v + 3]
             self.assertEqual(positions[i], (x, z, -y))
@@ -71,8 +74,9 @@ class Formats(CommandTest):
         self.assertEqual(a['max'], [max(p[k] for p in positions) for k in range(3)])
         self.assertEqual(len(colors), len(used))
         for i, v in enumerate(used):
-            for k in range(3):
-                self.assertLess(abs(colors[i][k] / 65535 - decode_srgb(attributes[6 * v + k])), 1e-4)
+            for k in range(3):                                                  # to the nearest of 256 steps
+                byte = math.floor(min(max(attributes[6 * v + k], 0.0), 1.0) * 255 + 0.5)
+                self.assertLess(abs(colors[i][k] / 65535 - decode_srgb(byte / 255)), 2e-5)
         self.assertEqual(doc['accessors'][primitive['attributes']['COLOR_0']].get('normalized'), True)
 
     def test_dumps_agree(self):
@@ -101,11 +105,11 @@ class Formats(CommandTest):
             self.assertEqual(self.files(), sorted([name, 'x.espd', 'x.glb']))
             os.unlink(self.path(name))
         with_dump = read(self.path('x.glb'))
-        self.succeed(*self.micro('-o', 'alone.glb'))
+        self.succeed(*self.micro('-o', 'alone.glb', '--post', 'none'))
         self.assertEqual(read(self.path('alone.glb')), with_dump)
 
     def test_without_texture(self):
-        self.succeed(*self.micro('-o', 'n.glb', '--dump-post', 'n.bin', '--no-texture'))
+        self.succeed(*self.micro('-o', 'n.glb', '--dump-post', 'n.bin', '--no-texture', '--post', 'none'))
         doc, binary = glb_read(self.path('n.glb'))
         primitive = doc['meshes'][0]['primitives'][0]
         self.assertEqual(list(primitive['attributes']), ['POSITION'])
@@ -205,7 +209,7 @@ class Report(CommandTest):
         for name in ('condition', 'structure', 'shape', 'texture', 'decode'):
             self.assertGreater([s for s in report['stages'] if s['name'] == name][0]['peak_bytes'], 0)
         self.assertTrue(all(g['passed'] for g in report['gates']))
-        self.assertEqual({g['name'] for g in report['gates']}, {'nan', 'no_voxels', 'largest_component'})
+        self.assertEqual({g['name'] for g in report['gates']}, {'nan', 'no_voxels', 'largest_component', 'closed', 'winding'})
         self.assertTrue(os.path.samefile(report['run']['model'], os.path.join(SOURCE, 'tests/golden/micro_model')))
         # The decisions as the dump has them.
         header, data = tensors_read(self.path('x.espd'))

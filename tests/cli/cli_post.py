@@ -31,7 +31,8 @@ class PostTest(CommandTest):
         return json.loads(self.succeed('inspect', '--json', path).out)
 
     def sound(self, path):
-        return self.inspect(path)['soundness']
+        info = self.inspect(path)
+        return info.get('mesh', info)['soundness']
 
 
 class Post(PostTest):

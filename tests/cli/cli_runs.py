@@ -54,8 +54,8 @@ class Progress(CommandTest):
         done = events[-1]
         self.assertEqual((done['type'], done['files'], done['resolution']), ('done', ['x.glb', 'r.json'], 64))
         report = json.loads(read(self.path('r.json')))
-        self.assertEqual((done['faces'], done['vertices'], done['voxels']),
-                         (report['raw_mesh']['faces'], report['raw_mesh']['vertices'], report['result']['voxels']))
+        self.assertEqual((done['raw_faces'], done['voxels']), (report['raw_mesh']['faces'], report['result']['voxels']))
+        self.assertEqual(done['faces'], report['post']['steps'][-1]['mesh']['faces'])
         for e in events:
             if e['type'] == 'progress':
                 self.assertEqual((STAGES[e['index'] - 1], e['stages']), (e['stage'], 7))
