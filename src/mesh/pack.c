@@ -52,6 +52,7 @@ typedef struct packer {
     esi_pack_grid grid;
     esi_pack_shape shape;
     esi_pack_mask one, turned[4], grown;       /* of the chart in hand */
+    esi_pack_mask *scratch;                    /* [slots] */
     /* of one attempt */
     int32_t failed;                            /* chart that did not fit */
     int32_t from_row[4];
@@ -81,9 +82,8 @@ static void make_mask(void *arg, size_t task, int slot)
     const packer *p = arg;
     esi_pack_mask m = chart_mask(p, (int32_t)task);
 
-    (void)slot;
     memset(m.words, 0, (size_t)esi_pack_mask_words(m.width, m.height) * sizeof *m.words);
-    esi_pack_chart_cells(&p->charts, (int32_t)task, &m, p->cell);
+    (void)esi_pack_chart_cells(p->ctx, &p->charts, (int32_t)task, &m, p->cell, &p->scratch[slot], false);       /* records failures */
 }
 
 static espalier_status make_masks(packer *p)
@@ -185,7 +185,7 @@ static espalier_status place_chart(packer *p, int32_t chart, int32_t levels, int
         m = chart_mask(p, chart);
     } else {
         if ((st = esi_pack_mask_set(p->ctx, &p->one, chart_width(p, chart), chart_height(p, chart))) != ESPALIER_OK) return st;
-        esi_pack_chart_cells(&p->charts, chart, &p->one, p->cell);
+        if ((st = esi_pack_chart_cells(p->ctx, &p->charts, chart, &p->one, p->cell, &p->scratch[0], false)) != ESPALIER_OK) return st;
         m = p->one;
     }
     if ((st = find_place(p, &m, &p->places[chart], fits, depth)) != ESPALIER_OK || !*fits) return st;
@@ -444,7 +444,10 @@ static espalier_status allocate(packer *p)
     p->best_places = esi_alloc(p->ctx, n, sizeof *p->best_places, "places of charts");
     p->levels = esi_alloc(p->ctx, n, sizeof *p->levels, "charts to pack");
     p->mask_start = esi_alloc(p->ctx, n, sizeof *p->mask_start, "charts to pack");
-    if (!p->order || !p->best_order || !p->places || !p->best_places || !p->levels || !p->mask_start) return ESPALIER_ERR_RESOURCE;
+    p->scratch = esi_calloc(p->ctx, (size_t)esi_slots(p->ctx), sizeof *p->scratch, "charts to pack");
+    if (!p->scratch || !p->order || !p->best_order || !p->places || !p->best_places || !p->levels || !p->mask_start) {
+        return ESPALIER_ERR_RESOURCE;
+    }
     for (int32_t i = 0; i < p->charts.n; i++) p->order[i] = (keyed){p->charts.charts[i].area, i};
     qsort(p->order, n, sizeof *p->order, compare_keys);
     return ESPALIER_OK;
@@ -465,6 +468,8 @@ static void release(packer *p)
     esi_pack_mask_free(p->ctx, &p->one);
     for (int t = 0; t < 4; t++) esi_pack_mask_free(p->ctx, &p->turned[t]);
     esi_pack_mask_free(p->ctx, &p->grown);
+    for (int i = 0; p->scratch && i < esi_slots(p->ctx); i++) esi_pack_mask_free(p->ctx, &p->scratch[i]);
+    esi_free(p->ctx, p->scratch);
 }
 
 espalier_status esi_charts_pack(espalier_context *ctx, float **corner_uv, const esi_charts *charts, const esi_mesh *mesh,

@@ -193,6 +193,7 @@ static void measure_chart(const esi_pack_charts *p, esi_pack_chart *chart, int32
         double corner[3][2], middle[2], radius;
 
         framed(p, chart, p->faces[i], corner);
+        if (turn(corner[0], corner[1], corner[2]) < 0.0) chart->folded = true;
         chart->area += esi_fabs(turn(corner[0], corner[1], corner[2])) / 2.0;
         for (int k = 0; k < 6; k++) {
             const double v = corner[k / 2][k % 2];
@@ -209,6 +210,48 @@ static void measure_chart(const esi_pack_charts *p, esi_pack_chart *chart, int32
         chart->extent[k] = high[k] - chart->low[k];
         chart->middle[k] -= chart->low[k];
     }
+}
+
+/* Is the face's side inside its chart: the same two corners on both sides, in opposite order? */
+static bool inner_side(const esi_pack_charts *p, int64_t side, int32_t other)
+{
+    const int64_t f = side / 3;
+    const float *a = p->source->corner_uv + 6 * f + 2 * (side % 3), *b = p->source->corner_uv + 2 * (int64_t)esi_next_corner((int32_t)side);
+    const float *c, *d;
+
+    if (other < 0 || p->source->face_chart[f] != p->source->face_chart[other / 3]) return false;
+    c = p->source->corner_uv + 2 * (int64_t)other;
+    d = p->source->corner_uv + 2 * (int64_t)esi_next_corner(other);
+    return a[0] == d[0] && a[1] == d[1] && b[0] == c[0] && b[1] == c[1];
+}
+
+/* Lists of border sides, made like those of faces. */
+static espalier_status find_borders(espalier_context *ctx, esi_pack_charts *p)
+{
+    int32_t *opposite;
+    espalier_status st = esi_opposite_corners(ctx, &opposite, p->mesh);
+
+    if (st != ESPALIER_OK) return st;
+    p->border_start = esi_calloc(ctx, (size_t)p->n + 2, sizeof *p->border_start, "borders of charts");
+    if (!p->border_start) {
+        st = ESPALIER_ERR_RESOURCE;
+        goto done;
+    }
+    for (int64_t i = 0; i < 3 * p->mesh->n_faces; i++) {
+        if (!inner_side(p, i, opposite[i])) p->border_start[p->source->face_chart[i / 3] + 2]++;
+    }
+    for (int32_t i = 0; i < p->n; i++) p->border_start[i + 2] += p->border_start[i + 1];
+    p->borders = esi_alloc(ctx, (size_t)p->border_start[p->n + 1], sizeof *p->borders, "borders of charts");
+    if (!p->borders) {
+        st = ESPALIER_ERR_RESOURCE;
+        goto done;
+    }
+    for (int64_t i = 0; i < 3 * p->mesh->n_faces; i++) {
+        if (!inner_side(p, i, opposite[i])) p->borders[p->border_start[p->source->face_chart[i / 3] + 1]++] = (int32_t)i;
+    }
+done:
+    esi_free(ctx, opposite);
+    return st;
 }
 
 typedef struct prepare_job {
@@ -255,7 +298,7 @@ espalier_status esi_pack_charts_prepare(espalier_context *ctx, esi_pack_charts *
     out->source = source;
     out->mesh = mesh;
     out->n = source->n_charts;
-    if ((st = sort_faces(ctx, out)) != ESPALIER_OK) goto failed;
+    if ((st = sort_faces(ctx, out)) != ESPALIER_OK || (st = find_borders(ctx, out)) != ESPALIER_OK) goto failed;
     if ((st = esi_parallel(ctx, ((size_t)out->n + GROUP - 1) / GROUP, prepare_group, &job)) != ESPALIER_OK) goto failed;
     for (int32_t i = 0; i < out->n; i++) out->area += out->charts[i].area;
     return ESPALIER_OK;
@@ -269,6 +312,8 @@ void esi_pack_charts_free(espalier_context *ctx, esi_pack_charts *p)
     esi_free(ctx, p->charts);
     esi_free(ctx, p->start);
     esi_free(ctx, p->faces);
+    esi_free(ctx, p->border_start);
+    esi_free(ctx, p->borders);
     memset(p, 0, sizeof *p);
 }
 
@@ -487,82 +532,4 @@ espalier_status esi_pack_charts_fit(espalier_context *ctx, esi_pack_charts *p, d
     fit_job job = {p, texels_per_unit};
 
     return esi_parallel(ctx, ((size_t)p->n + GROUP - 1) / GROUP, fit_group, &job);
-}
-
-/* ------------------------------------------------------------ cells */
-
-static void set_bits(uint64_t *row, int32_t begin, int32_t last)
-{
-    const int32_t first_word = begin >> 6, last_word = last >> 6;
-    const uint64_t head = UINT64_MAX << (begin & 63), tail = UINT64_MAX >> (63 - (last & 63));
-
-    if (first_word == last_word) {
-        row[first_word] |= head & tail;
-        return;
-    }
-    row[first_word] |= head;
-    for (int32_t i = first_word + 1; i < last_word; i++) row[i] = UINT64_MAX;
-    row[last_word] |= tail;
-}
-
-/* Extent of the triangle between two heights; it reaches into that strip. */
-static void strip_extent(const double c[3][2], const double slope[3], double low, double high, double *left, double *right)
-{
-    *left = 1e300;
-    *right = -1e300;
-    for (int k = 0; k < 3; k++) {
-        const int next = k == 2 ? 0 : k + 1;
-        const double *a = c[k][1] <= c[next][1] ? c[k] : c[next], *b = a == c[k] ? c[next] : c[k];
-
-        if (b[1] < low || a[1] > high) continue;
-        const double bottom = a[1] >= low ? a[0] : a[0] + (low - a[1]) * slope[k];
-        const double top = b[1] <= high ? b[0] : a[0] + (high - a[1]) * slope[k];
-
-        *left = ESI_MIN(*left, ESI_MIN(bottom, top));
-        *right = ESI_MAX(*right, ESI_MAX(bottom, top));
-    }
-}
-
-/* c in cells, not negative. Roundings of the extents are far below the slack. */
-static void face_cells(const double c[3][2], double slack, esi_pack_mask *mask)
-{
-    int32_t low[2], high[2];
-    double slope[3];
-
-    for (int k = 0; k < 2; k++) {
-        low[k] = (int32_t)ESI_MAX(ESI_MIN(ESI_MIN(c[0][k], c[1][k]), c[2][k]) - slack, 0.0);
-        high[k] = (int32_t)(ESI_MAX(ESI_MAX(c[0][k], c[1][k]), c[2][k]) + slack);
-    }
-    high[0] = ESI_MIN(high[0], mask->width - 1);
-    high[1] = ESI_MIN(high[1], mask->height - 1);
-    if (low[0] == high[0] || low[1] == high[1]) {
-        for (int32_t y = low[1]; y <= high[1]; y++) set_bits(mask->words + (int64_t)y * mask->stride, low[0], high[0]);
-        return;
-    }
-    for (int k = 0; k < 3; k++) {
-        const double *a = c[k], *b = c[(k + 1) % 3];
-
-        slope[k] = a[1] != b[1] ? (b[0] - a[0]) / (b[1] - a[1]) : 0.0;
-    }
-    for (int32_t y = low[1]; y <= high[1]; y++) {
-        double left, right;
-
-        strip_extent(c, slope, y - slack, y + 1 + slack, &left, &right);
-        if (left > right) continue;
-        set_bits(mask->words + (int64_t)y * mask->stride, ESI_MAX((int32_t)ESI_MAX(left - slack, 0.0), low[0]),
-                 ESI_MIN((int32_t)(right + slack), high[0]));
-    }
-}
-
-void esi_pack_chart_cells(const esi_pack_charts *p, int32_t chart, esi_pack_mask *mask, int32_t cell)
-{
-    const double slack = ESI_PACK_SLACK / cell;
-
-    for (int32_t i = p->start[chart]; i < p->start[chart + 1]; i++) {
-        double corner[3][2];
-
-        esi_pack_corners(p, chart, p->faces[i], corner);
-        for (int k = 0; k < 6; k++) corner[k / 2][k % 2] /= cell;
-        face_cells((const double (*)[2])corner, slack, mask);
-    }
 }

@@ -17,6 +17,7 @@ typedef struct esi_pack_chart {
     double low[2], extent[2];      /* box in that frame, world units */
     double middle[2], radius;      /* largest circle inside one of the faces, centre from `low` */
     double area;
+    bool folded;                   /* some face is turned over: its outline does not tell what it covers */
     /* at one scale: texel = matrix (position - low) + offset; box in texels */
     double matrix[2][2], offset[2];
     int32_t width, height;
@@ -30,6 +31,7 @@ typedef struct esi_pack_charts {
     esi_pack_chart *charts;        /* [n] */
     int32_t n;
     int32_t *start, *faces;        /* faces of a chart: faces[start[i] .. start[i + 1]), ascending */
+    int32_t *border_start, *borders;           /* sides at its border, by the corner they begin at, in the same way */
     double area;
 } esi_pack_charts;
 
@@ -43,8 +45,10 @@ espalier_status esi_pack_charts_fit(espalier_context *ctx, esi_pack_charts *char
 /* Corners of a face in the texels of its chart's box. */
 void esi_pack_corners(const esi_pack_charts *charts, int32_t chart, int32_t face, double corner[3][2]);
 
-/* Cells of `cell` x `cell` texels that the chart touches; the mask has its width and height in cells, and its words are zero. */
-void esi_pack_chart_cells(const esi_pack_charts *charts, int32_t chart, esi_pack_mask *mask, int32_t cell);
+/* Cells of `cell` x `cell` texels that the chart touches; the mask has its width and height in cells, and its words are zero. scratch is
+ * used and kept. By the outline alone, unless `by_faces` or the chart is folded. */
+espalier_status esi_pack_chart_cells(espalier_context *ctx, const esi_pack_charts *charts, int32_t chart, esi_pack_mask *mask, int32_t cell,
+                                     esi_pack_mask *scratch, bool by_faces);
 
 /* Direction of a side of the smallest turned box around points [n][2], n >= 1. They are reordered; behind them is room for n + 2 more. */
 void esi_pack_smallest_box(double (*points)[2], int64_t n, double *cosine, double *sine);

@@ -218,9 +218,63 @@ static void smallest_box(void **state)
     }
 }
 
+/* Outlines of box charts of a bumpy torus give the cells that all their faces give, with holes, at several scales and sizes of cells. */
+static void cells_by_outline(void **state)
+{
+    enum { N = 60 };
+    esi_pack_mask by_faces = {0}, by_outline = {0}, scratch = {0};
+    esi_pack_charts packed;
+    esi_charts charts;
+    uint64_t seed = 12, set = 0;
+    esi_mesh m;
+    test_base t;
+
+    (void)state;
+    test_base_open(&t, 2);
+    assert_int_equal(esi_mesh_new(t.ctx, &m, N * N, 2 * N * N), ESPALIER_OK);
+    for (int i = 0; i < N * N; i++) {
+        const double a = 6.283185307179586 * (i % N) / N, b = 6.283185307179586 * (i / N) / N;
+        const double tube = 0.12 + 0.02 * (double)(next_random(&seed) % 1000) / 1000.0, r = 0.3 + tube * cos(b);
+        const int32_t q[4] = {i, i - i % N + (i + 1) % N, (i - i % N + (i + 1) % N + N) % (N * N), (i + N) % (N * N)};
+
+        m.vertices[3 * i] = (float)(r * cos(a));
+        m.vertices[3 * i + 1] = (float)(r * sin(a));
+        m.vertices[3 * i + 2] = (float)(tube * sin(b));
+        memcpy(m.faces + 6 * i, (int32_t[]){q[0], q[1], q[2], q[0], q[2], q[3]}, 24);
+    }
+    assert_int_equal(esi_charts_box(t.ctx, &charts, &m), ESPALIER_OK);
+    assert_int_equal(esi_pack_charts_prepare(t.ctx, &packed, &charts, &m, true), ESPALIER_OK);
+    assert_true(packed.n > 5 && packed.border_start[packed.n] < 3 * m.n_faces / 2);
+    for (int round = 0; round < 12; round++) {
+        const int32_t cell_size = 1 + round % 3;
+
+        assert_int_equal(esi_pack_charts_fit(t.ctx, &packed, 11.0 + 97.0 * round), ESPALIER_OK);
+        for (int32_t i = 0; i < packed.n; i++) {
+            const int32_t w = (packed.charts[i].width + cell_size - 1) / cell_size;
+            const int32_t h = (packed.charts[i].height + cell_size - 1) / cell_size;
+
+            assert_int_equal(esi_pack_mask_set(t.ctx, &by_faces, w, h), ESPALIER_OK);
+            assert_int_equal(esi_pack_mask_set(t.ctx, &by_outline, w, h), ESPALIER_OK);
+            assert_int_equal(esi_pack_chart_cells(t.ctx, &packed, i, &by_faces, cell_size, &scratch, true), ESPALIER_OK);
+            assert_int_equal(esi_pack_chart_cells(t.ctx, &packed, i, &by_outline, cell_size, &scratch, false), ESPALIER_OK);
+            assert_memory_equal(by_faces.words, by_outline.words, (size_t)esi_pack_mask_words(w, h) * 8);
+            for (int64_t k = 0; k < esi_pack_mask_words(w, h); k++) set += by_faces.words[k] != 0;
+        }
+    }
+    assert_true(set > 10000);
+    esi_pack_mask_free(t.ctx, &by_faces);
+    esi_pack_mask_free(t.ctx, &by_outline);
+    esi_pack_mask_free(t.ctx, &scratch);
+    esi_pack_charts_free(t.ctx, &packed);
+    esi_charts_free(t.ctx, &charts);
+    esi_mesh_free(t.ctx, &m);
+    test_base_close(&t);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(masks), cmocka_unit_test(places), cmocka_unit_test(smallest_box)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(masks), cmocka_unit_test(places), cmocka_unit_test(smallest_box),
+                                       cmocka_unit_test(cells_by_outline)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
