@@ -109,4 +109,39 @@ void chart_carve(chart_flat *flat, int32_t face);
 /* Do the outlines cross or touch, or enclose each other so that parts of the chart lie over each other? Carves faces there. */
 espalier_status chart_overlaps(espalier_context *ctx, chart_flat *flat, bool *overlaps);
 
+/* ------------------------------------------------- chart_pieces.c, chart_join.c, chart_create.c */
+
+enum { CHART_ROLE_NONE, CHART_ROLE_FIRST, CHART_ROLE_SECOND };
+
+/* All that esi_charts_create() works with. */
+typedef struct chart_creation {
+    esi_charts *out;
+    chart_faces faces;
+    const esi_chart_options *options;
+    float *calm;                   /* [n_faces][3] averaged normals of a rough mesh, or NULL */
+    int32_t *group;                /* [n_faces] piece to be cut again; -1 = done */
+    int32_t *parts;                /* [n_faces] the same for faces of a piece that was parted already, by carving or halving; -1 = none */
+    uint8_t *role;                 /* [n_faces] in carving or halving its piece */
+    int32_t *members, *place;      /* chart_lists */
+    int32_t *start;                /* [n_pieces + 1] in members; pieces from `first` on only */
+    int32_t *task_piece;           /* [n_tasks + 1] */
+    uint8_t *verdict;              /* [n_pieces] chart_verdict */
+    uint8_t *method;               /* [n_pieces] */
+    int32_t first, n_pieces;       /* of this round; n_pieces is the end */
+    int64_t piece_capacity;
+    chart_flat *flat;              /* [slots] */
+    espalier_context *ctx;
+    int64_t *work;                 /* [n_pieces] steps */
+    /* how pieces are treated in this round */
+    double max_stretch;
+    bool plane_only, single_faces; /* a projection is good enough; every piece is a face, and fine */
+    bool may_carve, halve;         /* what is planned for pieces that fail */
+} chart_creation;
+
+/* Lays the pieces from `first` on flat, that is all faces with group >= 0: verdict, method, work, and where good, the coordinates; else the
+ * faces' roles in the next cut. */
+espalier_status chart_lay_pieces(chart_creation *c);
+/* Tries small charts as parts of a neighbour, and keeps what can be laid flat well. */
+espalier_status chart_join(chart_creation *c);
+
 #endif
