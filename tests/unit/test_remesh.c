@@ -295,11 +295,11 @@ static void sheets_one_cell_apart_stay_apart(void **state)
 }
 
 /* A fine sphere without the faces within `radius` of its north pole. */
-static void punched_sphere(espalier_context *ctx, esi_mesh *m, double radius)
+static void punched_sphere(espalier_context *ctx, esi_mesh *m, int n, double radius)
 {
     int64_t left = 0;
 
-    damage_sphere(ctx, m, 200, 0.4, 0, 0, 0, false);
+    damage_sphere(ctx, m, n, 0.4, 0, 0, 0, false);
     for (int64_t f = 0; f < m->n_faces; f++) {
         bool in_hole = true;
 
@@ -325,7 +325,7 @@ static void holes_wider_than_the_band_are_tunnels(void **state)
     (void)state;
     solid.solid = true;
     test_base_open(&t, 2);
-    punched_sphere(t.ctx, &in, 0.8 * h);               /* bridged */
+    punched_sphere(t.ctx, &in, 200, 0.8 * h);               /* bridged */
     run(t.ctx, &out, &in, &reference, &s);
     assert_int_equal(s.shells, 2);
     esi_mesh_free(t.ctx, &out);
@@ -335,7 +335,7 @@ static void holes_wider_than_the_band_are_tunnels(void **state)
     esi_mesh_free(t.ctx, &out);
     esi_mesh_free(t.ctx, &in);
 
-    punched_sphere(t.ctx, &in, 2.0 * h);               /* a tunnel: inside and outside are one surface of genus 0 */
+    punched_sphere(t.ctx, &in, 200, 2.0 * h);               /* a tunnel: inside and outside are one surface of genus 0 */
     run(t.ctx, &out, &in, &reference, &s);
     check_sound(&out, false);
     assert_int_equal(s.shells, 1);
@@ -354,7 +354,7 @@ static void holes_wider_than_the_band_are_tunnels(void **state)
     esi_mesh_free(t.ctx, &out);
     esi_mesh_free(t.ctx, &in);
 
-    punched_sphere(t.ctx, &in, 14.0 * h);              /* too wide to be a fault: stays what it is */
+    punched_sphere(t.ctx, &in, 200, 14.0 * h);              /* too wide to be a fault: stays what it is */
     run(t.ctx, &out, &in, &solid, &s);
     check_sound(&out, true);
     assert_int_equal(s.holes_closed, 0);
@@ -426,7 +426,7 @@ static void damaged_meshes(void **state)
         damage_make(t.ctx, &in, i, DAMAGE_ALL);
         assert_int_equal(esi_mesh_sanitize(t.ctx, &in, NULL), ESPALIER_OK);
         assert_int_equal(esi_bvh_build(t.ctx, &bvh, &in), ESPALIER_OK);
-        for (size_t k = 0; k < ESI_COUNT(options); k++) {
+        for (size_t k = 0; k < ESI_COUNT(options) - (i % 4 > 0); k++) {
             esi_remesh_stats s;
 
             assert_int_equal(esi_mesh_remesh(t.ctx, &out, bvh, &in, &options[k], &s), ESPALIER_OK);
@@ -554,7 +554,7 @@ static void failures_leave_nothing(void **state)
     (void)state;
     o.solid = true;
     test_base_open(&t, 2);
-    punched_sphere(t.ctx, &in, 0.1);
+    punched_sphere(t.ctx, &in, 24, 0.1);
     assert_int_equal(esi_bvh_build(t.ctx, &bvh, &in), ESPALIER_OK);
     do {
         test_fail_at(&t.memory, ++n);
