@@ -18,6 +18,7 @@
     X("dual_grid_to_mesh", golden_kind_dual_grid_to_mesh) \
     X("gguf_load", golden_kind_gguf_load) \
     X("grid_sample_3d", golden_kind_grid_sample_3d) \
+    X("mesh_metrics", golden_kind_mesh_metrics) \
     X("mesh_to_dual_grid", golden_kind_mesh_to_dual_grid) \
     X("mesh_to_pbr_voxels", golden_kind_mesh_to_pbr_voxels) \
     X("model_chain", golden_kind_model_chain) \
