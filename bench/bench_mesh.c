@@ -4,7 +4,8 @@
  */
 #include "bench_mesh.h"
 
-#include "ply_fixture.h"
+#include "formats/surface_io.h"
+#include "mesh/clean.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -129,9 +130,14 @@ static bool parse(bench_mesh *b, espalier_runtime_options *runtime, int argc, ch
 
 static espalier_status read_mesh(bench_mesh *b)
 {
-    if (!ply_fixture_read(b->ctx, &b->mesh, b->path))
-        return esi_fail(b->ctx, ESPALIER_ERR_INPUT, "%s: cannot be read as a binary PLY mesh", b->path);
-    return ESPALIER_OK;
+    esi_surface surface = {0};
+    espalier_status st = esi_surface_read(b->ctx, &surface, b->path);
+
+    if (st != ESPALIER_OK) return st;
+    b->mesh = surface.mesh;
+    memset(&surface.mesh, 0, sizeof surface.mesh);
+    esi_surface_free(b->ctx, &surface);
+    return esi_mesh_sanitize(b->ctx, &b->mesh, NULL);
 }
 
 static espalier_status run(bench_mesh *b, const item *what)
