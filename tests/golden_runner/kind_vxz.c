@@ -57,7 +57,8 @@ static espalier_status write_again(golden_case *c, const char *file, const esi_j
 {
     static const char *const filters[] = {"none", "parent", "neighbor", NULL}, *const methods[] = {"none", "deflate", "lzma", "zstd", NULL},
                              *const interleaves[] = {"as_is", "none", "all", NULL};
-    const char *base = getenv("TMPDIR"), *path = golden_name(c, "%s/espalier-golden-%p.vxz", base && *base ? base : "/tmp", (const void *)c);
+    const char *base = getenv("TMPDIR"),
+               *path = golden_name(c, "%s/espalier-golden-%p.vxz", base && *base ? base : "/tmp", (const void *)c);
     esi_vxz_options o = esi_vxz_options_default();
     esi_file_map *ours = NULL, *theirs = NULL;
     esi_vxz v = {0};
