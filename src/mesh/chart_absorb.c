@@ -13,6 +13,7 @@
 #define CRUMB_SHARE 0.35
 #define CRUMB_AREA 0.02
 #define PASSES 5
+#define MANY_SIDES 1024            /* on its border: no crumb; bounds the work */
 
 typedef struct border {
     int32_t piece, other;
@@ -79,9 +80,11 @@ static int32_t choose(const absorber *a, int32_t p)
 {
     const border *b = a->borders + a->start[p];
     int32_t n = a->start[p + 1] - a->start[p], best = p;
-    double longest = 0.0;
+    double longest = 0.0, largest = 0.0;
 
-    for (int32_t i = 0; i < n && n <= 4096; i++) {
+    for (int32_t i = 0; i < n; i++) largest = ESI_MAX(largest, a->area[b[i].other]);
+    if (a->area[p] > ISLAND_AREA * largest || n > MANY_SIDES) return p;
+    for (int32_t i = 0; i < n; i++) {
         double length = 0.0, limit;
         bool first = true;
         for (int32_t j = 0; j < n; j++) {

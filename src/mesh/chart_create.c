@@ -21,7 +21,8 @@ typedef struct cut_round {
 static const cut_round rounds[] = {{1.0, 1.0, 1}, {1.0, 1.0, 2}, {0.9, 0.7, 2}, {0.8, 0.5, 2}};
 #define FIRST_HALVING ((int)ESI_COUNT(rounds))
 #define PLANE_ONLY (FIRST_HALVING + 6)      /* from here on projections are good enough */
-#define LAST_ROUND (FIRST_HALVING + 10)     /* single faces */
+#define SMALL_PIECES (FIRST_HALVING + 10)   /* nearly flat pieces; at once when too much work was spent */
+#define LAST_ROUND (SMALL_PIECES + 1)       /* single faces */
 
 esi_chart_options esi_chart_options_default(void)
 {
@@ -49,13 +50,13 @@ static espalier_status cut_first(chart_creation *c, const chart_limits *limits)
     return st;
 }
 
-static espalier_status cut_again(chart_creation *c, const chart_limits *limits)
+static espalier_status cut_again(chart_creation *c, const chart_limits *limits, bool calm)
 {
     static const chart_limits none = {-2.0, 2.0, 1};
     chart_faces faces = c->faces;
     espalier_status st;
 
-    if (c->calm) faces.normal = c->calm;
+    if (calm && c->calm) faces.normal = c->calm;
     st = chart_cluster(c->ctx, c->out->face_chart, &c->n_pieces, c->n_pieces, &faces, c->parts, &none);
     if (st == ESPALIER_OK) st = chart_cluster(c->ctx, c->out->face_chart, &c->n_pieces, c->n_pieces, &faces, c->group, limits);
     for (int64_t f = 0; f < faces.mesh->n_faces; f++)
@@ -78,11 +79,11 @@ static espalier_status cut(chart_creation *c, int round)
         limits.max_bend = MAX_BEND * rounds[round].bend;
         limits.min_pieces = rounds[round].min_pieces;
     }
-    return round == 0 ? cut_first(c, &limits) : cut_again(c, &limits);
+    return round == 0 ? cut_first(c, &limits) : cut_again(c, &limits, round < SMALL_PIECES);
 }
 
 /* Faces of pieces that failed form the next round's groups, or parts where it is clear already how to cut. */
-static int64_t collect_failures(chart_creation *c, int round)
+static int64_t collect_failures(chart_creation *c, int next)
 {
     int64_t left = 0;
 
@@ -92,13 +93,9 @@ static int64_t collect_failures(chart_creation *c, int round)
         if (c->group[f] < 0) continue;
         c->group[f] = -1;
         if (c->verdict[p] == CHART_GOOD) continue;
-        if (c->role[f] != CHART_ROLE_NONE && round + 1 < LAST_ROUND) c->parts[f] = 2 * number + (c->role[f] == CHART_ROLE_SECOND);
+        if (c->role[f] != CHART_ROLE_NONE && next < SMALL_PIECES) c->parts[f] = 2 * number + (c->role[f] == CHART_ROLE_SECOND);
         else c->group[f] = number;
         left++;
-    }
-    for (int32_t p = c->first; p < c->n_pieces; p++) {
-        c->out->split_charts += c->verdict[p] != CHART_GOOD;
-        c->out->work += c->work[p];
     }
     return left;
 }
@@ -114,7 +111,12 @@ static espalier_status run_round(chart_creation *c, int round)
     c->may_carve = round < FIRST_HALVING;
     c->halve = round + 1 >= FIRST_HALVING;
     st = cut(c, round);
-    return st == ESPALIER_OK ? chart_lay_pieces(c) : st;
+    if (st == ESPALIER_OK) st = chart_lay_pieces(c);
+    for (int32_t p = c->first; p < c->n_pieces && st == ESPALIER_OK; p++) {
+        c->out->split_charts += c->verdict[p] != CHART_GOOD;
+        c->out->work += c->work[p];
+    }
+    return st;
 }
 
 static espalier_status run_rounds(chart_creation *c)
@@ -122,11 +124,11 @@ static espalier_status run_rounds(chart_creation *c)
     int64_t n_faces = c->faces.mesh->n_faces, left = n_faces;
     espalier_status st = ESPALIER_OK;
 
-    for (int round = 0; left > 0 && st == ESPALIER_OK; round++) {
+    for (int round = 0, next; left > 0 && st == ESPALIER_OK; round = next) {
         st = run_round(c, round);
         if (st != ESPALIER_OK) break;
-        left = collect_failures(c, round);
-        if (round + 2 < LAST_ROUND && c->out->work > c->options->work_per_face * n_faces) round = LAST_ROUND - 2;
+        next = c->out->work > c->options->work_per_face * n_faces ? ESI_MAX(round + 1, SMALL_PIECES) : round + 1;
+        left = collect_failures(c, next);
     }
     return st;
 }
