@@ -36,7 +36,8 @@ typedef struct esi_remesh_stats {
     int64_t cavity_components, cavity_faces;     /* of negative volume */
     int64_t dropped_components, dropped_faces;
     int64_t holes_closed;                        /* solid: simple holes of the input with a rim below 64 cells */
-    int64_t kept_apart;                          /* vertices that stopped before the input because of a wall behind it */
+    int64_t kept_apart;                          /* vertices that stopped before the input because of a wall behind it: of open sheets and
+                                                    very thin parts; most of a solid's: a hole let the outside in, it is a shell */
     int64_t flipped_before, unprojected, flipped_after;  /* faces turned over by the projection (or left with 1e-4 of their area);
                                                             vertices held back for them */
 } esi_remesh_stats;
