@@ -117,11 +117,13 @@ static espalier_status find_root(threemf *t)
     size_t size = 0;
     esi_xml_tag tag;
     espalier_status st = e ? esi_zip_extract(t->ctx, &t->zip, e, &bytes, &size, 1 << 20) : ESPALIER_OK;
-    esi_xml x = {(const char *)bytes, (const char *)bytes + size, false};
+    esi_xml x = {"", NULL, false};
 
     t->root = -1;
     if (st != ESPALIER_OK) return st;
-    while (bytes && t->root < 0 && esi_xml_next(&x, &tag)) {
+    x.at = bytes ? (const char *)bytes : x.at;
+    x.end = x.at + size;
+    while (t->root < 0 && esi_xml_next(&x, &tag)) {
         char type[160], target[256];
 
         if (esi_xml_is(&tag, "Relationship") && esi_xml_text(&tag, "Type", type, sizeof type) && strstr(type, "/3dmodel") &&

@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * fuzz_surface.c: a mesh file of any format we read, told by how it begins -> surface. What is accepted must be sound in every number but
- * coordinates, which need not be finite.
+ * fuzz_surface.c: the mesh formats that we read ourselves, told by how the bytes begin.
  */
-#include "fuzz.h"
-
-#include "formats/surface_io.h"
-
-#include <stdlib.h>
+#include "surface_target.h"
 
 static bool begins(const uint8_t *data, size_t size, const char *what)
 {
@@ -22,32 +17,5 @@ static const char *name_of(const uint8_t *data, size_t size)
     if (begins(data, size, "PK")) return "fuzz.3mf";
     if (begins(data, size, "OFF") || begins(data, size, "COFF") || begins(data, size, "NOFF")) return "fuzz.off";
     if (begins(data, size, "solid") || begins(data, size, "STL")) return "fuzz.stl";
-    if (begins(data, size, "<?xml")) return "fuzz.dae";
     return "fuzz.obj";
-}
-
-bool fuzz_target(espalier_context *ctx, const uint8_t *data, size_t size)
-{
-    espalier_limits limits = espalier_limits_default();
-    esi_surface s;
-    double sum = 0.0;
-
-    limits.max_file_bytes = (uint64_t)64 << 20;
-    limits.max_image_side = 2048;
-    espalier_context_set_limits(ctx, &limits);
-    if (esi_surface_parse(ctx, &s, data, size, name_of(data, size)) != ESPALIER_OK) {
-        if (s.mesh.vertices || s.materials) abort();
-        return false;
-    }
-    if (s.mesh.n_faces < 1) abort();
-    for (int64_t i = 0; i < 3 * s.mesh.n_vertices; i++) sum += (double)s.mesh.vertices[i];
-    for (int64_t i = 0; s.uvs && i < 2 * s.mesh.n_vertices; i++) sum += (double)s.uvs[i];
-    for (int64_t i = 0; s.colors && i < 4 * s.mesh.n_vertices; i++) sum += s.colors[i];
-    for (int32_t i = 0; i < s.n_textures; i++) sum += s.textures[i].pixels[(size_t)s.textures[i].width * s.textures[i].height - 1];
-    /* Everything but the coordinates as the writers want it. */
-    for (int64_t i = 0; i < 3 * s.mesh.n_vertices; i++) s.mesh.vertices[i] = 0.0f;
-    if (esi_surface_check(ctx, &s, "fuzz", ESPALIER_ERR_INTERNAL) != ESPALIER_OK) abort();
-    if (sum == 0.12345) abort();
-    esi_surface_free(ctx, &s);
-    return true;
 }
