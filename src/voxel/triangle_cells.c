@@ -30,8 +30,8 @@ bool esi_triangle_test_make(esi_triangle_test *t, const esi_cell_mesh *mesh, int
         e[2][a] = p - r;
         t->low[a] = held(low, resolution[a]);
         t->high[a] = held(high + 1.0, resolution[a]);
-        /* A face in the last plane of the grid belongs to the cells before it. */
-        if (t->low[a] == resolution[a] && low == (double)resolution[a]) t->low[a]--;
+        /* What lies in a plane of the grid touches the cells before it as well. */
+        if (t->low[a] > 0 && low == (double)t->low[a]) t->low[a]--;
     }
     t->normal[0] = e[0][1] * e[1][2] - e[0][2] * e[1][1];
     t->normal[1] = e[0][2] * e[1][0] - e[0][0] * e[1][2];
@@ -136,10 +136,10 @@ static void visit_columns(const visit *v)
         }
         for (cell[b] = first; cell[b] <= last; cell[b]++) {
             const double height = base + sb * ((double)cell[b] + 0.5 - t->corner[0][b]);
-            const double from = ESI_MAX(height - spread, (double)v->low[a]), to = ESI_MIN(height + spread, (double)v->high[a] - 0.5);
+            const double from = ESI_MAX(height - spread, (double)v->low[a]), to = ESI_MIN(height + spread, (double)v->high[a]);
 
             if (!(from <= to)) continue;
-            for (cell[a] = (int32_t)from; cell[a] <= (int32_t)to; cell[a]++) try_cell(v, cell);
+            for (cell[a] = (int32_t)from; cell[a] <= (int32_t)to && cell[a] < v->high[a]; cell[a]++) try_cell(v, cell);
         }
     }
 }

@@ -381,35 +381,59 @@ static void colors_come_back(void **state)
     test_base_close(&t);
 }
 
-/* The voxels of the dual grid of the same mesh all find their attributes. */
-static void covers_the_dual_grid(void **state)
+/* Rows of the dual grid that are no PBR voxel. */
+static int64_t uncovered(espalier_context *ctx, const esi_surface *s, int n)
 {
-    const esi_pbr_options o = options_for(100);
-    const esi_voxelize_options vo = esi_voxelize_options_default(100);
-    esi_surface s = {0};
+    const esi_pbr_options o = options_for(n);
+    const esi_voxelize_options vo = esi_voxelize_options_default(n);
     esi_pbr_voxels v;
     esi_voxelized grid;
     esi_voxel_index index;
     float *attrs;
     int64_t absent = 0;
-    test_base t;
 
-    (void)state;
-    test_base_open(&t, 2);
-    shape_torus(t.ctx, &s.mesh, 0.3, 0.1, 300, 150);
-    memcpy(add_material(t.ctx, &s)->base_color, (float[]){0.25f, 0.5f, 0.75f, 1.0f}, 16);
-    voxelize(t.ctx, &v, &s, &o);
-    assert_int_equal(esi_voxelize(t.ctx, &grid, &s.mesh, &vo), ESPALIER_OK);
-    attrs = esi_alloc(t.ctx, (size_t)grid.count, 24, "test");
-    assert_int_equal(esi_pbr_on_rows(t.ctx, attrs, &v, grid.coords, grid.count, 100), ESPALIER_OK);
-    assert_int_equal(esi_voxel_index_build(t.ctx, &index, v.coords, v.count), ESPALIER_OK);
+    voxelize(ctx, &v, s, &o);
+    assert_int_equal(esi_voxelize(ctx, &grid, &s->mesh, &vo), ESPALIER_OK);
+    attrs = esi_alloc(ctx, (size_t)grid.count, 24, "test");
+    assert_int_equal(esi_pbr_on_rows(ctx, attrs, &v, grid.coords, grid.count, n), ESPALIER_OK);
+    assert_int_equal(esi_voxel_index_build(ctx, &index, v.coords, v.count), ESPALIER_OK);
     for (int64_t i = 0; i < grid.count; i++) {
         const int32_t *c = grid.coords + 4 * i;
 
         absent += esi_voxel_index_find(&index, 0, c[1], c[2], c[3]) < 0;
         assert_true(attrs[6 * i] == v.base_color[0] && attrs[6 * i + 3] == 1.0f && attrs[6 * i + 5] == 1.0f);
     }
-    assert_int_equal(absent, 0);
+    esi_voxel_index_free(ctx, &index);
+    esi_free(ctx, attrs);
+    esi_voxelized_free(ctx, &grid);
+    esi_pbr_voxels_free(ctx, &v);
+    return absent;
+}
+
+/* The voxels of the dual grid of the same mesh all find their attributes, be its faces small, or large and at all angles. */
+static void covers_the_dual_grid(void **state)
+{
+    esi_surface s = {0};
+    test_base t;
+
+    (void)state;
+    test_base_open(&t, 2);
+    shape_torus(t.ctx, &s.mesh, 0.3, 0.1, 300, 150);
+    memcpy(add_material(t.ctx, &s)->base_color, (float[]){0.25f, 0.5f, 0.75f, 1.0f}, 16);
+    assert_int_equal(uncovered(t.ctx, &s, 100), 0);
+    for (int turn = 0; turn < 12; turn++) {
+        const float c = (float)cos(0.3 * turn), d = (float)sin(0.3 * turn);
+
+        esi_mesh_free(t.ctx, &s.mesh);
+        shape_box(t.ctx, &s.mesh, (float[]){-0.24f, -0.25f, -0.23f}, (float[]){0.26f, 0.22f, 0.25f});
+        for (int i = 0; i < 8; i++) {
+            float *v = s.mesh.vertices + 3 * i;
+
+            memcpy(v, (float[]){c * v[0] - d * v[1], d * v[0] + c * v[1], v[2]}, 12);
+            memcpy(v, (float[]){v[0], c * v[1] - d * v[2], d * v[1] + c * v[2]}, 12);
+        }
+        assert_int_equal(uncovered(t.ctx, &s, 96), 0);
+    }
     /* Two cells away is near enough, three are not. */
     {
         const int32_t rows[] = {0, 50, 50, 52, 0, 50, 50, 53, 0, 50, 50, 50};
@@ -421,10 +445,6 @@ static void covers_the_dual_grid(void **state)
         assert_int_equal(esi_pbr_on_rows(t.ctx, out, &one, rows, 3, 100), ESPALIER_OK);
         assert_memory_equal(out, wanted, sizeof out);
     }
-    esi_voxel_index_free(t.ctx, &index);
-    esi_free(t.ctx, attrs);
-    esi_voxelized_free(t.ctx, &grid);
-    esi_pbr_voxels_free(t.ctx, &v);
     esi_surface_free(t.ctx, &s);
     test_base_close(&t);
 }
