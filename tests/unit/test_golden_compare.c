@@ -122,12 +122,55 @@ static void test_what_is_not_understood_fails(void **state)
     assert_int_equal(f32("{\"skip\": true}", 1.0f, 2.0f), GOLDEN_SKIP);
 }
 
+/* 200 points in the cells (i, 0, 0) of size 0.5, of which `off` are off by e cells. */
+static golden_verdict in_cells(const char *tolerance, int off, float e)
+{
+    static float ours[200][3], theirs[200][3];
+    static int32_t cells[200][3];
+    test_base t;
+    esi_text text = {0};
+    golden_case c = {0};
+
+    for (int i = 0; i < 200; i++) {
+        cells[i][0] = i;
+        for (int a = 0; a < 3; a++) theirs[i][a] = 0.5f * ((float)cells[i][a] + 0.25f);
+        memcpy(ours[i], theirs[i], sizeof ours[i]);
+        if (i < off) ours[i][1] += 0.5f * e;
+    }
+    test_base_open(&t, 1);
+    esi_text_append(t.ctx, &text, "{\"tolerance\": {\"default\": {\"voxel_error\": %s}}}", tolerance);
+    assert_int_equal(esi_json_parse(t.ctx, &c.config, text.data, text.len, "config", ESPALIER_ERR_INPUT), ESPALIER_OK);
+    c.ctx = t.ctx;
+    golden_compare_in_cells(&c, "out.x", ours[0], theirs[0], cells[0], 200, (double[]){0.5, 0.5, 0.5});
+    esi_json_free(c.config);
+    esi_text_free(t.ctx, &text);
+    test_base_close(&t);
+    return last_verdict;
+}
+
+static void test_voxel_error(void **state)
+{
+    static const char limits[] = "{\"median\": 0.01, \"p99\": 0.1, \"max_fraction_above\": [0.2, 0.005], \"cell_slack\": 0.001}";
+
+    (void)state;
+    PASSES(in_cells(limits, 0, 0.0f));
+    PASSES(in_cells(limits, 1, 0.5f));                 /* one of 200 may be anywhere in its cell */
+    FAILS(in_cells(limits, 2, 0.5f));                  /* two are 1 % */
+    FAILS(in_cells(limits, 1, 0.76f));                 /* outside */
+    FAILS(in_cells(limits, 1, -0.26f));
+    FAILS(in_cells(limits, 1, (float)NAN));
+    PASSES(in_cells(limits, 99, 0.09f));
+    FAILS(in_cells(limits, 101, 0.02f));               /* median */
+    FAILS(in_cells(limits, 10, 0.15f));                /* 99th percentile */
+    FAILS(in_cells("{\"median\": 1}", 0, 0.0f));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_elementwise_keywords),         cmocka_unit_test(test_rel_l2),
         cmocka_unit_test(test_nan_fails_everything),         cmocka_unit_test(test_other_types),
-        cmocka_unit_test(test_what_is_not_understood_fails),
+        cmocka_unit_test(test_what_is_not_understood_fails), cmocka_unit_test(test_voxel_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
