@@ -53,7 +53,7 @@ typedef struct espalier_post_options {
     int32_t box_uv;                  /* 1: texture coordinates by six projections: fast, more seams */
     double padding;                  /* texels between charts, 0..64; default 2 */
     int32_t telea;                   /* 1: fill between charts by Telea inpainting, as the reference does */
-    int32_t despeckle;               /* 0..16: isolated metallic and roughness specks of up to so many texels go; clean 2 */
+    int32_t despeckle;               /* 0..4096: metallic and roughness specks of up to so many texels go; clean 16 */
     int32_t normal_map;              /* 1: bake what simplification took away */
     int32_t occlusion_rays;          /* 0..1024: bake ambient occlusion with so many rays per texel */
     espalier_alpha alpha;

@@ -67,7 +67,7 @@ static espalier_status check_ranges(espalier_context *ctx, const espalier_post_o
         {"box_uv", o->box_uv, 0, 1},
         {"padding", o->padding, 0, 64},
         {"telea", o->telea, 0, 1},
-        {"despeckle", o->despeckle, 0, 16},
+        {"despeckle", o->despeckle, 0, 4096},
         {"normal_map", o->normal_map, 0, 1},
         {"occlusion_rays", o->occlusion_rays, 0, 1024},
         {"alpha", o->alpha, ESPALIER_ALPHA_AUTO, ESPALIER_ALPHA_BLEND},
@@ -103,7 +103,7 @@ espalier_status esi_post_options_resolve(espalier_context *ctx, espalier_post_op
     if (o->min_component < 0) o->min_component = 1e-5;
     if (o->remove_floaters < 0) o->remove_floaters = clean ? 0.005 : 0;
     if (o->padding < 0) o->padding = 2;
-    if (o->despeckle < 0) o->despeckle = clean ? 2 : 0;
+    if (o->despeckle < 0) o->despeckle = clean ? 16 : 0;
     if (!clean) o->telea = 1;
     return check_ranges(ctx, o);
 }

@@ -5,12 +5,14 @@
 #include "hashing.h"
 
 #include "base/context.h"
+#include "pipeline/post.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
 static const char *const item_names[REPRO_ITEM_COUNT] = {"condition",   "structure",    "occupancy", "cells", "shape",   "texture",
-                                                         "subdivision", "intersection", "vertices",  "faces", "material"};
+                                                         "subdivision", "intersection", "vertices",  "faces", "material",
+                                                         "finished",    "reference"};
 
 static void hash_bytes(repro_hashes *h, repro_item item, const void *bytes, size_t size)
 {
@@ -109,6 +111,36 @@ static void hash_asset(repro_hashes *h, const espalier_asset *asset)
     h->resolution = v.resolution;
 }
 
+/* Small enough for an emulator, large enough for every step to have work. */
+static espalier_status hash_finished(espalier_context *ctx, repro_hashes *h, const espalier_asset *asset)
+{
+    static const repro_item items[] = {REPRO_FINISHED, REPRO_REFERENCE};
+    espalier_status st = ESPALIER_OK;
+
+    for (int mode = 0; st == ESPALIER_OK && mode < 2; mode++) {
+        espalier_post_options o = espalier_post_options_default();
+        espalier_mesh *mesh = NULL;
+
+        o.mode = (espalier_post_mode)mode;
+        o.faces = 2000;
+        o.texture_size = 128;
+        o.force = 1;
+        st = espalier_post(ctx, &mesh, asset, &o);
+        if (st != ESPALIER_OK) break;
+        const esi_surface *s = &mesh->surface;
+        hash_rows(h, items[mode], s->mesh.vertices, s->mesh.n_vertices, 3 * sizeof(float));
+        hash_rows(h, items[mode], s->mesh.faces, s->mesh.n_faces, 3 * sizeof(int32_t));
+        hash_rows(h, items[mode], s->normals, s->mesh.n_vertices, 3 * sizeof(float));
+        hash_rows(h, items[mode], s->uvs, s->mesh.n_vertices, 2 * sizeof(float));
+        for (int32_t i = 0; i < s->n_textures; i++) {
+            const esi_texture *t = &s->textures[i];
+            hash_rows(h, items[mode], t->pixels, (int64_t)t->width * t->height, t->channels);
+        }
+        espalier_mesh_free(mesh);
+    }
+    return st;
+}
+
 espalier_status repro_run(espalier_context *ctx, repro_hashes *out, const espalier_model *model, const espalier_image *picture,
                           espalier_pipeline_type type, int steps)
 {
@@ -134,7 +166,9 @@ espalier_status repro_run(espalier_context *ctx, repro_hashes *out, const espali
     ctx->stages = NULL;
     if (st != ESPALIER_OK) return st;
     hash_asset(out, asset);
+    if (out->faces > 0) st = hash_finished(ctx, out, asset);
     espalier_asset_free(asset);
+    if (st != ESPALIER_OK) return st;
     return out->faces > 0 ? ESPALIER_OK : esi_fail(ctx, ESPALIER_ERR_SOUNDNESS, "no faces: this run compares nothing");
 }
 

@@ -20,6 +20,8 @@ typedef enum repro_item {
     REPRO_VERTICES,
     REPRO_FACES,
     REPRO_MATERIAL, /* PBR volume */
+    REPRO_FINISHED, /* mesh, texture coordinates and pictures after espalier_post() */
+    REPRO_REFERENCE, /* the same by the reference's steps */
     REPRO_ITEM_COUNT
 } repro_item;
 
