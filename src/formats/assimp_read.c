@@ -22,7 +22,7 @@
 #define POLL_MS 50
 #define MEMORY_PER_BYTE 64         /* of the file: what a scene may need */
 #define MEMORY_LEAST ((uint64_t)512 << 20)
-#define SECONDS_LEAST 20.0
+#define SECONDS_LEAST 5.0
 #define BYTES_PER_SECOND 500e3     /* the slowest reader seen takes a tenth of this time */
 
 /* ------------------------------------------------------------------- child */
