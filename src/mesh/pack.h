@@ -9,7 +9,7 @@
 
 typedef struct esi_pack_options {
     uint32_t atlas_size;           /* texels per side, 16..16384 */
-    double padding;                /* texels between charts and to the border; 2, more where mip maps matter */
+    double padding;                /* texels between charts and to the border, rounded up; 2, more where mip maps matter */
     bool rotate;                   /* turn charts to their smallest box and by quarter turns */
 } esi_pack_options;
 
