@@ -129,6 +129,19 @@ static espalier_status remesh_solid(espalier_context *ctx, esi_mesh *out, const 
     return st;
 }
 
+espalier_status esi_remesh_active_cells(espalier_context *ctx, int64_t *count, const esi_bvh *bvh, const esi_remesh_options *options)
+{
+    remesh_grid grid;
+    remesh_band band = {0};
+    espalier_status st = make_grid(ctx, &grid, bvh, options);
+
+    *count = 0;
+    if (st == ESPALIER_OK) st = remesh_band_make(ctx, &band, bvh, &grid);
+    if (st == ESPALIER_OK) st = remesh_band_active(ctx, count, bvh, &band);
+    remesh_band_free(ctx, &band);
+    return st;
+}
+
 espalier_status esi_mesh_remesh(espalier_context *ctx, esi_mesh *out, const esi_bvh *bvh, const esi_mesh *input,
                                 const esi_remesh_options *options, esi_remesh_stats *stats)
 {

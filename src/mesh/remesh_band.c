@@ -451,6 +451,50 @@ espalier_status remesh_band_make(espalier_context *ctx, remesh_band *out, const 
     return st;
 }
 
+/* ------------------------------------------------------------- reference's count */
+
+typedef struct active_job {
+    const esi_bvh *bvh;
+    const remesh_band *band;
+    int64_t *deep;                 /* per x: cells that the reference leaves out because they are too near */
+} active_job;
+
+static void count_deep(void *arg, size_t x, int slot)
+{
+    const active_job *job = arg;
+    const remesh_grid *g = &job->band->grid;
+    const remesh_columns *c = &job->band->cells;
+    int64_t deep = 0;
+
+    (void)slot;
+    for (int32_t y = 0; y < c->side; y++) {
+        const size_t column = x * (size_t)c->side + (size_t)y;
+
+        for (int64_t i = c->start[column]; i < c->start[column + 1]; i++) {
+            const float p[3] = {lattice_point(g, (float)x + 0.5f, 0), lattice_point(g, (float)y + 0.5f, 1),
+                                lattice_point(g, (float)c->z[i] + 0.5f, 2)};
+            int32_t seed = -1;
+
+            deep += !(fabsf(bvh_distance_from(job->bvh, p, g->epsilon + g->reach, &seed) - g->epsilon) < g->reach);
+        }
+    }
+    job->deep[x] = deep;
+}
+
+espalier_status remesh_band_active(espalier_context *ctx, int64_t *count, const esi_bvh *bvh, const remesh_band *band)
+{
+    active_job job = {.bvh = bvh, .band = band};
+    const int32_t side = band->cells.side;
+
+    *count = band->cells.count;
+    job.deep = esi_calloc(ctx, (size_t)side, sizeof *job.deep, "remesh cells");
+    if (!job.deep) return ESPALIER_ERR_RESOURCE;
+    espalier_status st = esi_parallel(ctx, (size_t)side, count_deep, &job);
+    for (int32_t x = 0; st == ESPALIER_OK && x < side; x++) *count -= job.deep[x];
+    esi_free(ctx, job.deep);
+    return st;
+}
+
 void remesh_band_free(espalier_context *ctx, remesh_band *band)
 {
     esi_free(ctx, band->cells.start);

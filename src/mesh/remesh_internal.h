@@ -34,6 +34,8 @@ typedef struct remesh_band {
 /* remesh_band.c */
 espalier_status remesh_band_make(espalier_context *ctx, remesh_band *out, const esi_bvh *bvh, const remesh_grid *grid);
 void remesh_band_free(espalier_context *ctx, remesh_band *band);
+/* Cells of the band whose centre is also not too near to the surface: what the reference keeps. */
+espalier_status remesh_band_active(espalier_context *ctx, int64_t *count, const esi_bvh *bvh, const remesh_band *band);
 
 /* Corner numbers 0..7 = 4 x + 2 y + z. Edges 0..11: along x 0..3, along y 4..7, along z 8..11, by the other two coordinates. */
 extern const uint8_t remesh_edge_corners[12][2];
