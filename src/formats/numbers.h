@@ -28,7 +28,7 @@ bool esi_parse_number(const char *word, size_t len, double *out);
 /* The next word as a number. */
 bool esi_scan_number(esi_scan *s, double *out);
 
-/* Shortest text that reads back as the same float, NUL-terminated; returns its length. Not finite: "0". */
+/* Six digits, or as many more as it takes to read back as the same float; NUL-terminated. Returns the length. Not finite: "0". */
 #define ESI_FLOAT_TEXT 24
 size_t esi_format_float(char out[ESI_FLOAT_TEXT], float value);
 
