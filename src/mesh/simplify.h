@@ -36,8 +36,12 @@ espalier_status esi_mesh_simplify(espalier_context *ctx, esi_mesh *mesh, const e
  * overshoot. On failure the mesh is a valid one from between two passes. */
 espalier_status esi_mesh_simplify_reference(espalier_context *ctx, esi_mesh *mesh, int64_t target_faces, esi_simplify_stats *stats);
 
-/* Costs and places of the reference's collapses for sorted edges [n_edges][2]; +infinity = a face would flip. For the golden vectors. */
+/* Costs and places of the reference's collapses for sorted edges [n_edges][2], as its passes compute them: in single precision; +infinity =
+ * a face would flip. */
 espalier_status esi_qem_edge_costs(espalier_context *ctx, double *cost, double *target, const esi_mesh *mesh, const int32_t *edges,
                                    int64_t n_edges, double edge_length_weight, double skinny_weight);
+/* The same in double precision (qem_costs.c). */
+espalier_status esi_qem_exact_costs(espalier_context *ctx, double *cost, double *target, const esi_mesh *mesh, const int32_t *edges,
+                                    int64_t n_edges, double edge_length_weight, double skinny_weight);
 
 #endif

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
  * simplify_reference.c: the edge collapses of CuMesh (JeffreyXiang/CuMesh, src/simplify.cu) as TRELLIS.2 calls it, in the same passes
- * of disjoint collapses under a rising threshold. Where the GPU code sums in any order or meets NaN, a fixed rule holds here: sums run in
- * double over ascending faces, a cost is never negative, zero-area faces have no plane, a cost that is no number is infinite, and it
- * ends when no finite cost is left.
+ * of disjoint collapses under a rising threshold. Which of many nearly equal edges go first is decided by the last bits, and whole passes
+ * depend on it: so costs are computed in single precision as the GPU code does. Where that sums in any order or meets NaN, a fixed rule
+ * holds here: sums run over ascending faces, zero-area faces have no plane, a cost that is no number or that rounding has made negative
+ * never wins (as unsigned bits a negative one sorts last), and it ends when no finite cost is left.
  */
-#include "mesh/quadric.h"
 #include "mesh/simplify.h"
+
+#include <math.h>
 
 #define CHUNK 8192                 /* vertices, edges or faces of a task */
 #define FIRST_THRESHOLD 1e-8
@@ -14,10 +16,15 @@
 #define EDGE_LENGTH_WEIGHT 1e-2
 #define SKINNY_WEIGHT 1e-3
 
+typedef struct vec3f { float x, y, z; } vec3f;
+
+/* Sum of p p' over planes p = (normal, distance); [row][column], symmetric. */
+typedef struct quadric4 { float m[4][4]; } quadric4;
+
 typedef struct costs {
     const esi_mesh *mesh;
     esi_vertex_corners around;
-    esi_quadric *quadrics;         /* [n_vertices] */
+    quadric4 *quadrics;            /* [n_vertices] */
     uint8_t *boundary;             /* [n_vertices] touches an edge of count 1 */
     double edge_length_weight, skinny_weight;
 } costs;
@@ -29,14 +36,30 @@ static void costs_free(espalier_context *ctx, costs *c)
     esi_free(ctx, c->boundary);
 }
 
-static void position(double out[3], const esi_mesh *mesh, int32_t v)
+static vec3f vertex(const esi_mesh *mesh, int32_t v)
 {
-    for (int k = 0; k < 3; k++) out[k] = (double)mesh->vertices[3 * (int64_t)v + k];
+    const float *p = mesh->vertices + 3 * (int64_t)v;
+
+    return (vec3f){p[0], p[1], p[2]};
 }
 
-static void corners_of(double out[3][3], const esi_mesh *mesh, int64_t face)
+static vec3f minus(vec3f a, vec3f b) { return (vec3f){a.x - b.x, a.y - b.y, a.z - b.z}; }
+static float dot(vec3f a, vec3f b) { return a.x * b.x + a.y * b.y + a.z * b.z; }
+static vec3f cross(vec3f a, vec3f b) { return (vec3f){a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x}; }
+
+static void add_plane(quadric4 *q, const esi_mesh *mesh, const int32_t face[3])
 {
-    for (int k = 0; k < 3; k++) position(out[k], mesh, mesh->faces[3 * face + k]);
+    const vec3f p = vertex(mesh, face[0]), n = cross(minus(vertex(mesh, face[1]), p), minus(vertex(mesh, face[2]), p));
+    const float length = sqrtf(dot(n, n));
+    float plane[4];
+
+    if (!(length > 0.0f)) return;
+    plane[0] = n.x * (1.0f / length);
+    plane[1] = n.y * (1.0f / length);
+    plane[2] = n.z * (1.0f / length);
+    plane[3] = -(plane[0] * p.x + plane[1] * p.y + plane[2] * p.z);
+    for (int row = 0; row < 4; row++)
+        for (int k = 0; k < 4; k++) q->m[row][k] += plane[row] * plane[k];
 }
 
 static void sum_quadrics(void *arg, size_t task, int slot)
@@ -46,20 +69,10 @@ static void sum_quadrics(void *arg, size_t task, int slot)
 
     (void)slot;
     for (int64_t v = first; v < end; v++) {
-        esi_quadric sum = {0};
+        quadric4 sum = {{{0.0f}}};
 
-        for (int32_t i = c->around.start[v]; i < c->around.start[v + 1]; i++) {
-            double p[3][3], normal[3];
-            esi_quadric plane;
-
-            corners_of(p, c->mesh, c->around.corners[i] / 3);
-            esi_cross3(normal, p[0], p[1], p[2]);
-            const double length = sqrt(esi_dot3(normal, normal));
-            if (!(length > 0.0)) continue;
-            for (int k = 0; k < 3; k++) normal[k] /= length;
-            esi_quadric_set_plane(&plane, normal, p[0], 1.0);
-            esi_quadric_add(&sum, &plane);
-        }
+        for (int32_t i = c->around.start[v]; i < c->around.start[v + 1]; i++)
+            add_plane(&sum, c->mesh, c->mesh->faces + 3 * (int64_t)(c->around.corners[i] / 3));
         c->quadrics[v] = sum;
     }
 }
@@ -78,54 +91,56 @@ static espalier_status costs_prepare(espalier_context *ctx, costs *c, const esi_
 }
 
 /* The faces around v but not around `other` with v at `target`: false when one turns by more than a right angle. */
-static bool look_around(const costs *c, int32_t v, int32_t other, const double target[3], double *skinny, int64_t *count)
+static bool look_around(const costs *c, int32_t v, int32_t other, vec3f target, float *skinny, int32_t *count)
 {
     for (int32_t i = c->around.start[v]; i < c->around.start[v + 1]; i++) {
         const int32_t corner = c->around.corners[i], *face = c->mesh->faces + 3 * (int64_t)(corner / 3);
-        double p[3][3], before[3], after[3], sides = 0.0;
+        vec3f p[3], before, after, first, second, third;
 
         if (face[0] == other || face[1] == other || face[2] == other) continue;
-        corners_of(p, c->mesh, corner / 3);
-        esi_cross3(before, p[0], p[1], p[2]);
-        memcpy(p[corner % 3], target, sizeof p[0]);
-        esi_cross3(after, p[0], p[1], p[2]);
-        if (esi_dot3(before, after) < 0.0) return false;
-        for (int k = 0; k < 3; k++) {
-            for (int axis = 0; axis < 3; axis++) {
-                const double d = p[k][axis] - p[(k + 1) % 3][axis];
-                sides += d * d;
-            }
-        }
+        for (int k = 0; k < 3; k++) p[k] = vertex(c->mesh, face[k]);
+        before = cross(minus(p[1], p[0]), minus(p[2], p[0]));
+        p[corner % 3] = target;
+        first = minus(p[1], p[0]);
+        second = minus(p[2], p[0]);
+        third = minus(p[2], p[1]);
+        after = cross(first, second);
+        if (dot(before, after) < 0.0f) return false;
         /* 1 for an equilateral triangle: 4 sqrt(3) area / sum of squares. */
-        const double area = 0.5 * sqrt(esi_dot3(after, after));
-        const double shape = 4.0 * 1.7320508075688772 * area / (sides > 1e-12 ? sides : 1e-12);
-        *skinny += 1.0 - (shape < 0.0 ? 0.0 : shape > 1.0 ? 1.0 : shape);
+        const float sides = dot(third, third) + dot(first, first) + dot(second, second);
+        const float shape = 4.0f * 1.7320508f * (0.5f * sqrtf(dot(after, after))) / (sides > 1e-12f ? sides : 1e-12f);
+        *skinny += 1.0f - (shape < 0.0f ? 0.0f : shape > 1.0f ? 1.0f : shape);
         ++*count;
     }
     return true;
 }
 
-static double edge_cost(const costs *c, int32_t a, int32_t b, double target[3])
+static float edge_cost(const costs *c, int32_t a, int32_t b, float target[3])
 {
     const bool only_a = c->boundary[a] && !c->boundary[b], only_b = c->boundary[b] && !c->boundary[a];
-    double pa[3], pb[3], length2 = 0.0, skinny = 0.0;
-    int64_t count = 0;
-    esi_quadric q = c->quadrics[a];
+    const float share = only_a ? 1.0f : only_b ? 0.0f : 0.5f;
+    const vec3f pa = vertex(c->mesh, a), pb = vertex(c->mesh, b), side = minus(pb, pa);
+    const vec3f at = {pa.x * share + pb.x * (1.0f - share), pa.y * share + pb.y * (1.0f - share), pa.z * share + pb.z * (1.0f - share)};
+    const float place[4] = {at.x, at.y, at.z, 1.0f}, length2 = dot(side, side);
+    const quadric4 *qa = &c->quadrics[a], *qb = &c->quadrics[b];
+    float cost = 0.0f, skinny = 0.0f;
+    int32_t count = 0;
 
-    position(pa, c->mesh, a);
-    position(pb, c->mesh, b);
-    for (int k = 0; k < 3; k++) {
-        target[k] = only_a ? pa[k] : only_b ? pb[k] : 0.5 * (pa[k] + pb[k]);
-        length2 += (pa[k] - pb[k]) * (pa[k] - pb[k]);
+    memcpy(target, place, 3 * sizeof *target);
+    if (!look_around(c, a, b, at, &skinny, &count) || !look_around(c, b, a, at, &skinny, &count)) return INFINITY;
+    if (count) skinny /= (float)count;
+    for (int row = 0; row < 4; row++) {
+        float sum = 0.0f;
+
+        for (int k = 0; k < 4; k++) sum += (qa->m[row][k] + qb->m[row][k]) * place[k];
+        cost += place[row] * sum;
     }
-    if (!look_around(c, a, b, target, &skinny, &count) || !look_around(c, b, a, target, &skinny, &count)) return (double)INFINITY;
-    if (count) skinny /= (double)count;
-    esi_quadric_add(&q, &c->quadrics[b]);
-    const double cost = esi_quadric_value(&q, target) + c->edge_length_weight * length2 + c->skinny_weight * skinny * length2;
-    return cost >= 0.0 ? cost : (double)INFINITY;
+    cost += (float)c->edge_length_weight * length2;
+    cost += (float)c->skinny_weight * skinny * length2;
+    return cost >= 0.0f ? cost : INFINITY;
 }
 
-/* ------------------------------------------------------------ golden vectors */
+/* ------------------------------------------------------------- single edges */
 
 typedef struct listed_edges {
     const costs *costs;
@@ -140,7 +155,12 @@ static void cost_listed(void *arg, size_t task, int slot)
     const int64_t first = (int64_t)task * CHUNK, end = ESI_MIN(first + CHUNK, l->count);
 
     (void)slot;
-    for (int64_t e = first; e < end; e++) l->cost[e] = edge_cost(l->costs, l->edges[2 * e], l->edges[2 * e + 1], l->target + 3 * e);
+    for (int64_t e = first; e < end; e++) {
+        float target[3];
+
+        l->cost[e] = (double)edge_cost(l->costs, l->edges[2 * e], l->edges[2 * e + 1], target);
+        for (int k = 0; k < 3; k++) l->target[3 * e + k] = (double)target[k];
+    }
 }
 
 espalier_status esi_qem_edge_costs(espalier_context *ctx, double *cost, double *target, const esi_mesh *mesh, const int32_t *edges,
@@ -199,8 +219,8 @@ static void cost_all(void *arg, size_t task, int slot)
 
     (void)slot;
     for (int64_t e = first; e < end; e++) {
-        double target[3];
-        p->cost[e] = (float)edge_cost(&p->costs, p->edges.edges[e].a, p->edges.edges[e].b, target);
+        float target[3];
+        p->cost[e] = edge_cost(&p->costs, p->edges.edges[e].a, p->edges.edges[e].b, target);
     }
 }
 
@@ -259,13 +279,13 @@ static int64_t pass_collapse(pass *p, esi_mesh *mesh)
     for (int64_t e = 0; e < p->edges.count; e++) {
         const int32_t a = p->edges.edges[e].a, b = p->edges.edges[e].b;
         const uint64_t key = edge_key(p, e);
-        double target[3];
+        float target[3];
 
         if (!(p->cost[e] <= p->threshold) || !isfinite(p->cost[e]) || p->lowest[a] != key || p->lowest[b] != key) continue;
         if (!rules_around(p, a, key) || !rules_around(p, b, key)) continue;
         /* The stars of two collapses of a pass share no face, so this reads what the pass began with. */
         (void)edge_cost(&p->costs, a, b, target);
-        for (int k = 0; k < 3; k++) mesh->vertices[3 * (int64_t)a + k] = (float)target[k];
+        memcpy(mesh->vertices + 3 * (int64_t)a, target, sizeof target);
         for (int32_t i = p->costs.around.start[b]; i < p->costs.around.start[b + 1]; i++) {
             const int32_t corner = p->costs.around.corners[i];
             int32_t *face = mesh->faces + 3 * (int64_t)(corner / 3);

@@ -24,7 +24,7 @@ espalier_status golden_kind_qem_cost(golden_case *c)
     st = esi_mesh_copy(c->ctx, &mesh, vertices, n_vertices.extent[0], faces, n_faces.extent[0]);
     if (st != ESPALIER_OK) return st;
     double *cost = golden_alloc(c, (size_t)count, sizeof *cost), *target = golden_alloc(c, (size_t)count, 3 * sizeof *target);
-    st = esi_qem_edge_costs(c->ctx, cost, target, &mesh, edges, count, golden_config_double(c, "lambda_edge_length", 1e-2),
+    st = esi_qem_exact_costs(c->ctx, cost, target, &mesh, edges, count, golden_config_double(c, "lambda_edge_length", 1e-2),
                             golden_config_double(c, "lambda_skinny", 1e-3));
     if (st == ESPALIER_OK) {
         golden_check(c, "out.cost", cost, ESI_FILE_F64, GOLDEN_SHAPE(count));

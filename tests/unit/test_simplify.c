@@ -617,6 +617,44 @@ static void plain_pass(espalier_context *ctx, esi_mesh *m, double threshold)
     free(ruler);
 }
 
+/* The costs that the passes go by are the exact ones but for the rounding of single precision: 32 products of order one cancel in each,
+ * every one with an error of up to 6e-8. */
+static void reference_costs(void **state)
+{
+    test_base t;
+    esi_mesh m;
+    esi_edges edges;
+    int64_t vetoed = 0;
+
+    (void)state;
+    test_base_open(&t, 2);
+    damage_torus(t.ctx, &m, 24, 0.3, 0.1);
+    assert_int_equal(esi_edges_build(t.ctx, &edges, &m), ESPALIER_OK);
+    const size_t n = (size_t)edges.count;
+    int32_t *ends = malloc(n * 8);
+    double *single = malloc(n * 8), *exact = malloc(n * 8), *target = malloc(n * 24), *exact_target = malloc(n * 24);
+    for (size_t e = 0; e < n; e++) memcpy(ends + 2 * e, (int32_t[]){edges.edges[e].a, edges.edges[e].b}, 8);
+    assert_int_equal(esi_qem_edge_costs(t.ctx, single, target, &m, ends, edges.count, 1e-2, 1e-3), ESPALIER_OK);
+    assert_int_equal(esi_qem_exact_costs(t.ctx, exact, exact_target, &m, ends, edges.count, 1e-2, 1e-3), ESPALIER_OK);
+    for (size_t e = 0; e < n; e++) {
+        for (int k = 0; k < 3; k++) assert_true(fabs(target[3 * e + (size_t)k] - exact_target[3 * e + (size_t)k]) < 6e-8);
+        if (isinf(exact[e]) || isinf(single[e])) {
+            vetoed++;
+            continue;
+        }
+        if (fabs(single[e] - exact[e]) > 2e-6) fail_msg("edge %zu: %g, exactly %g", e, single[e], exact[e]);
+    }
+    assert_true(vetoed < (int64_t)n / 10);
+    free(ends);
+    free(single);
+    free(exact);
+    free(target);
+    free(exact_target);
+    esi_edges_free(t.ctx, &edges);
+    esi_mesh_free(t.ctx, &m);
+    test_base_close(&t);
+}
+
 static void reference_passes(void **state)
 {
     test_base t;
@@ -727,7 +765,8 @@ int main(void)
         cmocka_unit_test(topology), cmocka_unit_test(nonmanifold_line), cmocka_unit_test(no_folds),
         cmocka_unit_test(not_below_target), cmocka_unit_test(damaged_meshes), cmocka_unit_test(large_fans),
         cmocka_unit_test(largest_error), cmocka_unit_test(free_boundary), cmocka_unit_test(any_scale), cmocka_unit_test(few_faces_already),
-        cmocka_unit_test(threads), cmocka_unit_test(no_memory), cmocka_unit_test(reference_passes), cmocka_unit_test(reference_ends),
+        cmocka_unit_test(threads), cmocka_unit_test(no_memory), cmocka_unit_test(reference_costs),
+        cmocka_unit_test(reference_passes), cmocka_unit_test(reference_ends),
         cmocka_unit_test(real_meshes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
