@@ -3,8 +3,8 @@
  * surface_io.h: surfaces out to other programs, by suffix, and in from them.
  *
  * Axes: our surfaces are z up. .glb .gltf .obj .usdz are written y up, (x, y, z) -> (x, z, -y), and turned back on reading; .ply .stl .3mf
- * stay z up. .3mf and .stl are in millimetres when size_mm is given (3mf always is: 100 mm without). Colours are sRGB-encoded bytes in
- * textures; COLOR_0 of glTF is linear, ply colours are sRGB.
+ * stay z up. .3mf and .stl are in millimetres when size_mm is given (3mf always is: 100 mm without); .3mf moves its object to the corner of
+ * the printer's bed, which is its origin. Colours are sRGB-encoded bytes in textures; COLOR_0 of glTF is linear, ply colours are sRGB.
  */
 #ifndef ESI_SURFACE_IO_H
 #define ESI_SURFACE_IO_H

@@ -20,6 +20,7 @@ typedef struct threemf {
     int32_t next_id;
     int32_t *group;                /* [materials] id of the property group, 0 = none */
     int32_t *picture;              /* [textures] id of the texture2d, 0 = none */
+    float low[3];                  /* lower corner of the object */
 } threemf;
 
 static const char *const wraps[3] = {"wrap", "clamp", "mirror"};
@@ -147,6 +148,7 @@ static espalier_status append_vertices(threemf *w)
         if (i % 65536 == 0) st = esi_check_cancel(ctx);
         esi_export_position(w->e, w->first[i], p);
         for (int k = 0; k < 3; k++) {
+            w->low[k] = i == 0 || p[k] < w->low[k] ? p[k] : w->low[k];
             append_literal(ctx, &w->model, keys[k]);
             esi_export_float(ctx, &w->model, p[k]);
         }
@@ -251,6 +253,26 @@ static void append_textures(threemf *w)
     }
 }
 
+/* An object whose triangles have properties must have one itself: that of the first material with faces. */
+static void append_object(threemf *w, int32_t id)
+{
+    int32_t m = 0;
+
+    while (w->starts[m] == w->starts[m + 1]) m++;
+    esi_text_append(w->e->ctx, &w->model, "<object id=\"%d\" type=\"model\" pid=\"%d\" pindex=\"0\">\n<mesh>\n", (int)id, (int)w->group[m]);
+}
+
+/* The printer's origin is a corner of its bed: the object is moved so that it stands there. */
+static void append_item(threemf *w, int32_t id)
+{
+    esi_text_append(w->e->ctx, &w->model, "<item objectid=\"%d\" transform=\"1 0 0 0 1 0 0 0 1", (int)id);
+    for (int k = 0; k < 3; k++) {
+        append_literal(w->e->ctx, &w->model, " ");
+        esi_export_float(w->e->ctx, &w->model, 0.0f - w->low[k]);
+    }
+    append_literal(w->e->ctx, &w->model, "\"/>\n");
+}
+
 static espalier_status build_model(threemf *w)
 {
     espalier_context *ctx = w->e->ctx;
@@ -263,10 +285,12 @@ static espalier_status build_model(threemf *w)
         if (w->starts[m] < w->starts[m + 1]) st = append_group(w, m);
     }
     id = w->next_id++;
-    esi_text_append(ctx, &w->model, "<object id=\"%d\" type=\"model\">\n<mesh>\n", (int)id);
+    append_object(w, id);
     if (st == ESPALIER_OK) st = append_vertices(w);
     if (st == ESPALIER_OK) st = append_triangles(w);
-    esi_text_append(ctx, &w->model, "</mesh>\n</object>\n</resources>\n<build>\n<item objectid=\"%d\"/>\n</build>\n</model>\n", (int)id);
+    append_literal(ctx, &w->model, "</mesh>\n</object>\n</resources>\n<build>\n");
+    append_item(w, id);
+    append_literal(ctx, &w->model, "</build>\n</model>\n");
     return st == ESPALIER_OK && w->model.failed ? ESPALIER_ERR_RESOURCE : st;
 }
 
