@@ -28,8 +28,9 @@ demo: deps
 	@$(MAKE) --no-print-directory all
 	@mkdir -p demo
 	$(BUILD)/espalier generate models/tiny/examples/rocket_1.png -m models/tiny -o demo/rocket.glb --report demo/rocket.json
+	$(BUILD)/espalier render demo/rocket.glb -o demo/rocket.png
 	@echo
-	@echo "The asset is demo/rocket.glb: open it in any glTF viewer (Blender: File > Import > glTF)."
+	@echo "The asset is demo/rocket.glb, four views of it are demo/rocket.png. Open it in any glTF viewer (Blender: File > Import > glTF)."
 
 check: deps-check
 	@sh tools/deps.sh validator $(BUILD)

@@ -457,8 +457,8 @@ static void cancels_between_steps(void **state)
     fixture f;
     (void)state;
     open_shape(&f, 2, &(shape_options){.kind = SHAPE_SPHERE, .resolution = 32, .alpha = 1});
-    for (uint64_t step = 0; step < ESI_POST_STEPS; step++) {
-        espalier_context_set_progress(f.base.ctx, cancel_at, &step);
+    for (uint64_t percent = 0; percent <= 100; percent += 4) {
+        espalier_context_set_progress(f.base.ctx, cancel_at, &percent);
         assert_int_equal(run(&f), ESPALIER_ERR_CANCELLED);
         espalier_context_reset_cancel(f.base.ctx);
     }
