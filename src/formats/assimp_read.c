@@ -47,11 +47,6 @@ static void limit(int resource, uint64_t value)
     (void)setrlimit(resource, &r);
 }
 
-static uint64_t memory_allowed(const esi_mesh_file *file)
-{
-    return MEMORY_LEAST + MEMORY_PER_BYTE * file->size;
-}
-
 static double seconds_allowed(const esi_mesh_file *file)
 {
     return SECONDS_LEAST + (double)file->size / BYTES_PER_SECOND;
@@ -70,7 +65,7 @@ static void seclude(const esi_mesh_file *file)
     limit(RLIMIT_CPU, (uint64_t)seconds_allowed(file) + 1);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     /* Sanitizers reserve address space by the terabyte. */
-    if (space > 0 && space < UINT64_C(1) << 42) limit(RLIMIT_AS, space + memory_allowed(file));
+    if (space > 0 && space < UINT64_C(1) << 42) limit(RLIMIT_AS, space + MEMORY_LEAST + MEMORY_PER_BYTE * file->size);
 #else
     (void)space;
 #endif
