@@ -1,21 +1,21 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # deps.sh build [check]: install the Debian packages that are missing (docs/dependencies.md says what each is for). Uses sudo when not root.
-# deps.sh validator BUILD: the Khronos glTF validator (npm) into BUILD/node_modules; without it the tests that want it are skipped visibly.
+# deps.sh validator BUILD: the Khronos glTF validator and TinyUSDZ (npm) into BUILD/node_modules; tests that miss them are skipped visibly.
 set -eu
 
 if [ "${1:-}" = validator ]; then
-    [ -d "$2/node_modules/gltf-validator" ] && exit 0
-    command -v npm >/dev/null 2>&1 || { echo "deps: no npm, so no glTF validator"; exit 0; }
+    [ -d "$2/node_modules/gltf-validator" ] && [ -d "$2/node_modules/tinyusdz" ] && exit 0
+    command -v npm >/dev/null 2>&1 || { echo "deps: no npm, so no glTF validator and no TinyUSDZ"; exit 0; }
     mkdir -p "$2"
-    echo "deps: installing gltf-validator from npm"
-    npm install --silent --no-save --no-audit --no-fund --prefix "$2" gltf-validator@2.0.0-dev.3.10 >/dev/null 2>&1 ||
-        echo "deps: gltf-validator is not to be had; its tests will say that they were skipped"
+    echo "deps: installing gltf-validator and tinyusdz from npm"
+    npm install --silent --no-save --no-audit --no-fund --prefix "$2" gltf-validator@2.0.0-dev.3.10 tinyusdz@0.9.0-rc10 >/dev/null 2>&1 ||
+        echo "deps: gltf-validator and tinyusdz are not to be had; their tests will say that they were skipped"
     exit 0
 fi
 
 packages="gcc cmake ninja-build make pkg-config libc6-dev libpng-dev libjpeg62-turbo-dev libwebp-dev libjansson-dev libassimp-dev zlib1g-dev liblzma-dev libzstd-dev"
-[ "${2:-}" = check ] && packages="$packages libcmocka-dev clang llvm libclang-rt-14-dev clang-format g++ gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user python3 nodejs npm"
+[ "${2:-}" = check ] && packages="$packages libcmocka-dev clang llvm libclang-rt-14-dev clang-format g++ gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user python3 nodejs npm assimp-utils"
 [ "${1:-}" = build ] || { echo "usage: deps.sh build [check]" >&2; exit 2; }
 
 command -v dpkg-query >/dev/null 2>&1 || {

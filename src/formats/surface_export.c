@@ -280,6 +280,21 @@ static void vertex_color(const esi_export *e, int64_t v, const esi_material *m, 
     }
 }
 
+/* White is no colour. */
+static bool any_color(const esi_surface *s)
+{
+    if (s->colors) return true;
+    for (int32_t i = 0; i < s->n_materials; i++) {
+        const esi_material *m = &s->materials[i];
+
+        if (m->base_color_texture >= 0 && s->uvs) return true;
+        for (int c = 0; c < 4; c++) {
+            if (m->base_color[c] != 1.0f) return true;
+        }
+    }
+    return false;
+}
+
 espalier_status esi_export_colors(const esi_export *e, uint8_t **out)
 {
     const esi_surface *s = e->surface;
@@ -287,7 +302,7 @@ espalier_status esi_export_colors(const esi_export *e, uint8_t **out)
     espalier_status st = ESPALIER_OK;
 
     *out = NULL;
-    if (!s->colors && s->n_materials == 0) return ESPALIER_OK;
+    if (!any_color(s)) return ESPALIER_OK;
     colors = esi_alloc(e->ctx, (size_t)s->mesh.n_vertices, 4, "vertex colours");
     done = esi_calloc(e->ctx, (size_t)s->mesh.n_vertices, 1, "vertex colours");
     if (!colors || !done) {

@@ -6,8 +6,8 @@ import math
 import os
 import subprocess
 
-from support import (MICRO_PICTURE, SOURCE, TINY, TINY_PICTURE, CommandTest, accessor, glb_read, qtm3d_read, read, schema_errors, settings,
-                     tensor_values, tensors_read, trellis_read)
+from support import (MICRO_PICTURE, SOURCE, TINY, TINY_PICTURE, CommandTest, accessor, glb_read, npm_environment, qtm3d_read, read,
+                     schema_errors, settings, tensor_values, tensors_read, trellis_read)
 
 
 def decode_srgb(v):
@@ -129,7 +129,7 @@ class Formats(CommandTest):
         self.succeed('generate', TINY_PICTURE, '-m', TINY, '-o', 'tiny.glb', '--steps', '2')
         try:
             r = subprocess.run(['node', os.path.join(SOURCE, 'tests', 'cli', 'gltf_validate.mjs'), 'x.glb', 'plain.glb', 'tiny.glb'], cwd=self.dir,
-                               capture_output=True, text=True, timeout=120)
+                               env=npm_environment(), capture_output=True, text=True, timeout=120)
         except FileNotFoundError:
             self.skipTest('node is not installed')
         if r.returncode == 77:

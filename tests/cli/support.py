@@ -56,6 +56,11 @@ def environment(**more):
     return env
 
 
+def npm_environment():
+    """For node: npm packages lie in the build directory (tools/deps.sh validator) or where the user says."""
+    return dict(os.environ, GLTF_VALIDATOR_DIR=os.environ.get('GLTF_VALIDATOR_DIR') or settings['build'])
+
+
 class CommandTest(unittest.TestCase):
     maxDiff = None
 
