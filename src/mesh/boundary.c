@@ -122,7 +122,7 @@ static espalier_status find_loops(espalier_context *ctx, esi_boundary *b, const 
 
         ends_of(v, mesh, b->corner[e]);
         esi_edge_vector(side, mesh, v[0], v[1]);
-        b->perimeter[b->component[e]] += sqrt(esi_dot(side, side));
+        b->perimeter[b->component[e]] += sqrt(esi_vec_dot(side, side));
     }
     esi_free(ctx, seen);
     return ESPALIER_OK;

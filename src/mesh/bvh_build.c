@@ -299,14 +299,14 @@ static bool is_line(const bvh_triangle *t)
     double a[3][3], ab[3], ac[3], bc[3], n[3], longest;
 
     for (int k = 0; k < 9; k++) a[k / 3][k % 3] = (double)t->corner[k / 3][k % 3];
-    bvh_sub(ab, a[1], a[0]);
-    bvh_sub(ac, a[2], a[0]);
-    bvh_sub(bc, a[2], a[1]);
-    bvh_cross(n, ab, ac);
-    longest = bvh_dot(ab, ab);
-    longest = ESI_MAX(longest, bvh_dot(ac, ac));
-    longest = ESI_MAX(longest, bvh_dot(bc, bc));
-    return !(bvh_dot(n, n) > 1e-24 * longest * longest);
+    esi_vec_sub(ab, a[1], a[0]);
+    esi_vec_sub(ac, a[2], a[0]);
+    esi_vec_sub(bc, a[2], a[1]);
+    esi_vec_cross(n, ab, ac);
+    longest = esi_vec_dot(ab, ab);
+    longest = ESI_MAX(longest, esi_vec_dot(ac, ac));
+    longest = ESI_MAX(longest, esi_vec_dot(bc, bc));
+    return !(esi_vec_dot(n, n) > 1e-24 * longest * longest);
 }
 
 static void place_triangles(void *arg, size_t block, int slot)

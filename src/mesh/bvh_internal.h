@@ -7,6 +7,7 @@
 #define ESI_MESH_BVH_INTERNAL_H
 
 #include "mesh/bvh.h"
+#include "mesh/vec.h"
 
 #define BVH_WIDTH 4
 #define BVH_LEAF 2                 /* triangles per leaf at most: they are measured in pairs */
@@ -37,19 +38,5 @@ struct esi_bvh {
 float bvh_distance_from(const esi_bvh *bvh, const float p[3], float max_distance, int32_t *seed);
 
 static inline int32_t bvh_face(const bvh_triangle *t) { return t->face < 0 ? ~t->face : t->face; }
-
-static inline void bvh_sub(double out[3], const double a[3], const double b[3])
-{
-    for (int k = 0; k < 3; k++) out[k] = a[k] - b[k];
-}
-
-static inline double bvh_dot(const double a[3], const double b[3]) { return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]; }
-
-static inline void bvh_cross(double out[3], const double a[3], const double b[3])
-{
-    out[0] = a[1] * b[2] - a[2] * b[1];
-    out[1] = a[2] * b[0] - a[0] * b[2];
-    out[2] = a[0] * b[1] - a[1] * b[0];
-}
 
 #endif

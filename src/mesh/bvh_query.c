@@ -61,10 +61,10 @@ static void weights_on_triangle(const double a[3], const double b[3], const doub
 {
     double ab[3], ac[3], x = 0.0, y = 0.0;
 
-    bvh_sub(ab, b, a);
-    bvh_sub(ac, c, a);
-    const double bb = bvh_dot(ab, ab), bc = bvh_dot(ab, ac), cc = bvh_dot(ac, ac);
-    const double d1 = -bvh_dot(ab, a), d2 = -bvh_dot(ac, a), d3 = d1 - bb, d4 = d2 - bc, d5 = d1 - bc, d6 = d2 - cc;
+    esi_vec_sub(ab, b, a);
+    esi_vec_sub(ac, c, a);
+    const double bb = esi_vec_dot(ab, ab), bc = esi_vec_dot(ab, ac), cc = esi_vec_dot(ac, ac);
+    const double d1 = -esi_vec_dot(ab, a), d2 = -esi_vec_dot(ac, a), d3 = d1 - bb, d4 = d2 - bc, d5 = d1 - bc, d6 = d2 - cc;
     const double va = d3 * d6 - d5 * d4, vb = d5 * d2 - d1 * d6, vc = d1 * d4 - d3 * d2;
 
     if (d1 <= 0.0 && d2 <= 0.0) {                      /* corner a */
@@ -98,12 +98,12 @@ static void weights_on_line(const double a[3], const double b[3], const double c
         const double *from = corner[k], *to = corner[(k + 1) % 3];
         double side[3], d[3], length2, t;
 
-        bvh_sub(side, to, from);
-        length2 = bvh_dot(side, side);
-        t = length2 > 0.0 ? clamp01(-bvh_dot(side, from) / length2) : 0.0;
+        esi_vec_sub(side, to, from);
+        length2 = esi_vec_dot(side, side);
+        t = length2 > 0.0 ? clamp01(-esi_vec_dot(side, from) / length2) : 0.0;
         for (int i = 0; i < 3; i++) d[i] = from[i] + t * side[i];
-        if (!(bvh_dot(d, d) < best)) continue;
-        best = bvh_dot(d, d);
+        if (!(esi_vec_dot(d, d) < best)) continue;
+        best = esi_vec_dot(d, d);
         w[k] = 1.0 - t;
         w[(k + 1) % 3] = t;
         w[(k + 2) % 3] = 0.0;
@@ -148,8 +148,8 @@ static bool faces_direction(const void *arg, const bvh_triangle *t)
         ab[k] = (double)t->corner[1][k] - (double)t->corner[0][k];
         ac[k] = (double)t->corner[2][k] - (double)t->corner[0][k];
     }
-    bvh_cross(n, ab, ac);
-    return bvh_dot(n, f->direction) >= f->min_dot * sqrt(bvh_dot(n, n));
+    esi_vec_cross(n, ab, ac);
+    return esi_vec_dot(n, f->direction) >= f->min_dot * sqrt(esi_vec_dot(n, n));
 }
 
 bool esi_bvh_closest_facing(const esi_bvh *bvh, const float p[3], const float facing[3], float min_dot, float max_distance,

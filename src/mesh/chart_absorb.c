@@ -29,16 +29,6 @@ typedef struct absorber {
     int32_t *into;                 /* [n_pieces] */
 } absorber;
 
-static double side_length(const chart_faces *faces, int32_t corner)
-{
-    double p[3], q[3];
-
-    chart_corner_position(p, faces->mesh, corner);
-    chart_corner_position(q, faces->mesh, esi_next_corner(corner));
-    for (int k = 0; k < 3; k++) p[k] -= q[k];
-    return sqrt(p[0] * p[0] + p[1] * p[1] + p[2] * p[2]);
-}
-
 static int32_t other_piece(const absorber *a, int32_t corner)
 {
     int32_t d = a->faces->across[corner], own = a->piece[corner / 3];
@@ -67,7 +57,7 @@ static void measure(absorber *a)
     for (int32_t c = 0; c < n_corners; c++) {
         int32_t p = a->piece[c / 3], d = a->faces->across[c], other = other_piece(a, c);
         if (d >= 0 && other < 0) continue;
-        double length = side_length(a->faces, c);
+        double length = chart_side_length(a->faces->mesh, c);
         a->rim[p] += length;
         if (other >= 0) a->borders[a->start[p]++] = (border){p, other, length};
     }

@@ -37,20 +37,10 @@ static double fit(const smoothing *s, int32_t f, int32_t piece, double *cosine)
 {
     const float *n = s->faces->normal + 3 * (size_t)f;
     const double *axis = s->normal[piece];
-    double length = sqrt(axis[0] * axis[0] + axis[1] * axis[1] + axis[2] * axis[2]);
+    double length = esi_vec_length(axis);
 
     *cosine = length > 0.0 ? ((double)n[0] * axis[0] + (double)n[1] * axis[1] + (double)n[2] * axis[2]) / length : 0.0;
     return s->faces->area[f] * *cosine;
-}
-
-static double side_length(const smoothing *s, int32_t corner)
-{
-    double p[3], q[3];
-
-    chart_corner_position(p, s->faces->mesh, corner);
-    chart_corner_position(q, s->faces->mesh, esi_next_corner(corner));
-    for (int k = 0; k < 3; k++) p[k] -= q[k];
-    return sqrt(p[0] * p[0] + p[1] * p[1] + p[2] * p[2]);
 }
 
 static void move(smoothing *s, int32_t f, int32_t to)
@@ -80,7 +70,7 @@ static int32_t better_piece(const smoothing *s, int32_t f)
     for (int32_t k = 0; k < 3; k++) {
         int32_t d = s->faces->across[3 * f + k];
         near[k] = d < 0 ? -1 : s->piece[d / 3];
-        length[k] = side_length(s, 3 * f + k);
+        length[k] = chart_side_length(s->faces->mesh, 3 * f + k);
         if (near[k] == own) {
             own_length += length[k];
             inside++;

@@ -6,8 +6,7 @@
  */
 #include "base/math64.h"
 #include "mesh/charts.h"
-
-#include <math.h>
+#include "mesh/edit.h"
 
 #define SMOOTHING_PASSES 4
 #define LEAST_COSINE 0.35                    /* between a face and the direction its neighbours talk it into */
@@ -31,24 +30,9 @@ typedef struct grower {
     double origin[2], cell;
 } grower;
 
-static void face_cross(const esi_mesh *mesh, int64_t f, double n[3])
-{
-    const float *p = mesh->vertices + 3 * (int64_t)mesh->faces[3 * f], *q = mesh->vertices + 3 * (int64_t)mesh->faces[3 * f + 1];
-    const float *r = mesh->vertices + 3 * (int64_t)mesh->faces[3 * f + 2];
-    double u[3], v[3];
-
-    for (int k = 0; k < 3; k++) {
-        u[k] = (double)q[k] - (double)p[k];
-        v[k] = (double)r[k] - (double)p[k];
-    }
-    n[0] = u[1] * v[2] - u[2] * v[1];
-    n[1] = u[2] * v[0] - u[0] * v[2];
-    n[2] = u[0] * v[1] - u[1] * v[0];
-}
-
 static double side_cosine(const double n[3], int side)
 {
-    const double length = sqrt(n[0] * n[0] + n[1] * n[1] + n[2] * n[2]), along = side % 2 ? -n[side / 2] : n[side / 2];
+    const double length = esi_vec_length(n), along = side % 2 ? -n[side / 2] : n[side / 2];
 
     return length > 0.0 ? along / length : 1.0;
 }
@@ -75,7 +59,7 @@ static bool follow_neighbours(const grower *g, int64_t f)
     }
     for (uint8_t s = 0; s < 6; s++) {
         if (s == g->side[f] || votes[s] < 2) continue;
-        face_cross(g->mesh, f, n);
+        esi_face_cross(n, g->mesh, f);
         if (side_cosine(n, s) < LEAST_COSINE) return false;
         g->side[f] = s;
         return true;
@@ -91,7 +75,7 @@ static espalier_status choose_sides(espalier_context *ctx, grower *g)
     for (int64_t f = 0; f < g->mesh->n_faces; f++) {
         double n[3];
 
-        face_cross(g->mesh, f, n);
+        esi_face_cross(n, g->mesh, f);
         g->side[f] = nearest_side(n);
     }
     for (int pass = 0; pass < SMOOTHING_PASSES && changed; pass++) {
@@ -298,8 +282,8 @@ static espalier_status write_charts(espalier_context *ctx, const grower *g, esi_
         double flat[3][2], c[3];
 
         project(g, f, flat);
-        face_cross(g->mesh, f, c);
-        areas[g->face_chart[f]][0] += sqrt(c[0] * c[0] + c[1] * c[1] + c[2] * c[2]);
+        esi_face_cross(c, g->mesh, f);
+        areas[g->face_chart[f]][0] += esi_vec_length(c);
         areas[g->face_chart[f]][1] += turn(flat[0], flat[1], flat[2]);
     }
     for (int64_t f = 0; f < n; f++) {

@@ -24,8 +24,6 @@ static double count_sizes(const int32_t *piece, int32_t n_pieces, int64_t n_face
     return (double)few / (double)n_faces;
 }
 
-static double length3(const double v[3]) { return sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]); }
-
 /* Normals to vertices, weighted by area, and back to the faces. */
 static void average(float *normal, const chart_faces *faces, double (*vertex)[3])
 {
@@ -38,7 +36,7 @@ static void average(float *normal, const chart_faces *faces, double (*vertex)[3]
         double n[3] = {0.0, 0.0, 0.0}, length;
         for (int j = 0; j < 3; j++)
             for (int k = 0; k < 3; k++) n[k] += vertex[mesh->faces[3 * f + j]][k];
-        length = length3(n);
+        length = esi_vec_length(n);
         for (int k = 0; k < 3 && length > 0.0; k++) normal[3 * f + k] = (float)(n[k] / length);
     }
 }

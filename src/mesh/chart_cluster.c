@@ -41,8 +41,6 @@ typedef struct state {
     int32_t *group_pieces;         /* [groups] */
 } state;
 
-static double length3(const double v[3]) { return sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]); }
-
 /* In [0, 1), from two numbers: breaks ties and chains of equal costs, which would let only one pair merge per round. */
 static double spread(int32_t a, int32_t b)
 {
@@ -62,7 +60,7 @@ static float merge_cost(const state *s, const link *l)
     double n[3], area = a->area + b->area, bend, length, rim = a->rim + b->rim - 2.0 * (double)l->length, raggedness;
 
     merged_normal(n, a, b);
-    length = length3(n);
+    length = esi_vec_length(n);
     if (area - length > s->limits->max_bend * area) return BLOCKED;
     bend = ESI_MAX(a->length + b->length - length, 0.0);
     if (area > 0.0) {
@@ -90,14 +88,14 @@ static bool may_merge(const state *s, const cluster *a, const cluster *b)
 
     if (s->group_pieces[a->group] <= s->limits->min_pieces) return false;
     merged_normal(n, a, b);
-    double min_dot = s->limits->min_cos * length3(n);
+    double min_dot = s->limits->min_cos * esi_vec_length(n);
     return within_cone(s, a, n, min_dot) && within_cone(s, b, n, min_dot);
 }
 
 static void merge(state *s, cluster *a, const cluster *b, double shared)
 {
     merged_normal(a->normal, a, b);
-    a->length = length3(a->normal);
+    a->length = esi_vec_length(a->normal);
     a->area += b->area;
     a->rim += b->rim - 2.0 * shared;
     s->next[a->tail] = b->head;
@@ -106,16 +104,6 @@ static void merge(state *s, cluster *a, const cluster *b, double shared)
 }
 
 /* --------------------------------------------------------------- building */
-
-static double side_length(const esi_mesh *mesh, int32_t corner)
-{
-    double p[3], q[3];
-
-    chart_corner_position(p, mesh, corner);
-    chart_corner_position(q, mesh, esi_next_corner(corner));
-    for (int k = 0; k < 3; k++) p[k] -= q[k];
-    return length3(p);
-}
 
 static int32_t add_clusters(state *s, const int32_t *group, int32_t *index)
 {
@@ -127,10 +115,10 @@ static int32_t add_clusters(state *s, const int32_t *group, int32_t *index)
         index[f] = -1;
         if (group[f] < 0) continue;
         for (int k = 0; k < 3; k++) c->normal[k] = faces->area[f] * (double)faces->normal[3 * f + k];
-        c->length = length3(c->normal);
+        c->length = esi_vec_length(c->normal);
         c->area = c->length > 0.0 ? faces->area[f] : 0.0;
         c->rim = 0.0;
-        for (int32_t k = 0; k < 3; k++) c->rim += side_length(faces->mesh, 3 * (int32_t)f + k);
+        for (int32_t k = 0; k < 3; k++) c->rim += chart_side_length(faces->mesh, 3 * (int32_t)f + k);
         c->head = c->tail = (int32_t)f;
         c->group = group[f];
         s->next[f] = -1;
@@ -147,7 +135,7 @@ static void add_links(state *s, const int32_t *group, const int32_t *index)
     for (int64_t c = 0; c < 3 * faces->mesh->n_faces; c++) {
         int32_t d = faces->across[c], f = (int32_t)(c / 3);
         if (d < c || group[f] < 0 || group[d / 3] != group[f]) continue;
-        s->links[s->n_links++] = (link){index[f], index[d / 3], (float)side_length(faces->mesh, (int32_t)c), STALE};
+        s->links[s->n_links++] = (link){index[f], index[d / 3], (float)chart_side_length(faces->mesh, (int32_t)c), STALE};
     }
 }
 

@@ -12,6 +12,16 @@ void chart_corner_position(double out[3], const esi_mesh *mesh, int32_t corner)
     for (int k = 0; k < 3; k++) out[k] = (double)p[k];
 }
 
+double chart_side_length(const esi_mesh *mesh, int32_t corner)
+{
+    double p[3], q[3];
+
+    chart_corner_position(p, mesh, corner);
+    chart_corner_position(q, mesh, esi_next_corner(corner));
+    esi_vec_sub(p, p, q);
+    return esi_vec_length(p);
+}
+
 /* Neighbours wind the same way when the shared side runs in opposite directions in them. */
 static bool same_winding(const esi_mesh *mesh, int32_t c, int32_t d)
 {
@@ -20,18 +30,16 @@ static bool same_winding(const esi_mesh *mesh, int32_t c, int32_t d)
 
 static double measure(const esi_mesh *mesh, int32_t f, float normal[3])
 {
-    double p[3][3], u[3], v[3], n[3], length, longest2 = 0.0;
+    double p[3][3], n[3], length, longest2 = 0.0;
 
     for (int32_t k = 0; k < 3; k++) chart_corner_position(p[k], mesh, 3 * f + k);
     for (int k = 0; k < 3; k++) {
         double side2 = 0.0;
-        u[k] = p[1][k] - p[0][k];
-        v[k] = p[2][k] - p[0][k];
         for (int j = 0; j < 3; j++) side2 += (p[(k + 1) % 3][j] - p[k][j]) * (p[(k + 1) % 3][j] - p[k][j]);
         if (side2 > longest2) longest2 = side2;
     }
-    for (int k = 0; k < 3; k++) n[k] = u[(k + 1) % 3] * v[(k + 2) % 3] - u[(k + 2) % 3] * v[(k + 1) % 3];
-    length = sqrt(n[0] * n[0] + n[1] * n[1] + n[2] * n[2]);
+    esi_vec_face_cross(n, p[0], p[1], p[2]);
+    length = esi_vec_length(n);
     for (int k = 0; k < 3; k++) normal[k] = length > CHART_THIN * longest2 ? (float)(n[k] / length) : 0.0f;
     return 0.5 * length;
 }

@@ -180,8 +180,6 @@ static bool find_outline(espalier_context *ctx, chart_flat *flat)
 
 /* ----------------------------------------------------------------- shapes */
 
-static double dot3(const double a[3], const double b[3]) { return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]; }
-
 /* The face flat, from its squared sides |01|, |12|, |20|. */
 static bool lay_shape(chart_shape *s, const double side2[3], double area2, double unit)
 {
@@ -224,7 +222,7 @@ static void make_shapes(chart_flat *flat)
         for (int32_t k = 0; k < 3; k++) chart_corner_position(p[k], faces->mesh, 3 * f + k);
         for (int k = 0; k < 3; k++) {
             for (int j = 0; j < 3; j++) e[k][j] = p[(k + 1) % 3][j] - p[k][j];
-            side2[k] = dot3(e[k], e[k]);
+            side2[k] = esi_vec_dot(e[k], e[k]);
             flat->axis[k] += faces->area[f] * (double)faces->normal[3 * (size_t)f + (size_t)k];
         }
         if (lay_shape(&flat->shapes[i], side2, 2.0 * faces->area[f], unit)) flat->thin = true;
@@ -236,7 +234,7 @@ static void make_shapes(chart_flat *flat)
 
 static void make_frame(const double axis[3], double u[3], double v[3])
 {
-    double length = sqrt(dot3(axis, axis)), n[3] = {0.0, 0.0, 1.0};
+    double length = esi_vec_length(axis), n[3] = {0.0, 0.0, 1.0};
     int least = 0;
 
     for (int k = 0; k < 3; k++) {
@@ -244,7 +242,7 @@ static void make_frame(const double axis[3], double u[3], double v[3])
         if (fabs(n[k]) < fabs(n[least])) least = k;
     }
     for (int k = 0; k < 3; k++) u[k] = (k == least ? 1.0 : 0.0) - n[least] * n[k];
-    length = sqrt(dot3(u, u));
+    length = esi_vec_length(u);
     for (int k = 0; k < 3; k++) u[k] /= length;
     for (int k = 0; k < 3; k++) v[k] = n[(k + 1) % 3] * u[(k + 2) % 3] - n[(k + 2) % 3] * u[(k + 1) % 3];
 }
@@ -258,8 +256,8 @@ static void project(chart_flat *flat)
     for (int32_t i = 0; i < flat->n_vertices; i++) {
         chart_corner_position(p, flat->lists->faces->mesh, flat->source[i]);
         for (int k = 0; k < 3; k++) p[k] -= origin[k];
-        flat->projection[2 * (size_t)i] = dot3(p, u);
-        flat->projection[2 * (size_t)i + 1] = dot3(p, v);
+        flat->projection[2 * (size_t)i] = esi_vec_dot(p, u);
+        flat->projection[2 * (size_t)i + 1] = esi_vec_dot(p, v);
     }
     memcpy(flat->uv, flat->projection, (size_t)flat->n_vertices * 2 * sizeof *flat->uv);
 }

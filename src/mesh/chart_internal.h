@@ -7,6 +7,7 @@
 
 #include "mesh/charts.h"
 #include "mesh/sparse_cholesky.h"
+#include "mesh/vec.h"
 
 /* What charts are made of; read-only once built. A face is thin when its height over its longest side is below CHART_THIN of that side:
  * its normal says nothing. */
@@ -23,6 +24,8 @@ espalier_status chart_faces_build(espalier_context *ctx, chart_faces *out, const
 void chart_faces_free(espalier_context *ctx, chart_faces *faces);
 /* Vertex of a corner in double precision. */
 void chart_corner_position(double out[3], const esi_mesh *mesh, int32_t corner);
+/* Length of the face side that begins at a corner. */
+double chart_side_length(const esi_mesh *mesh, int32_t corner);
 
 /* ------------------------------------------------- chart_cluster.c, chart_calm.c, chart_absorb.c, chart_border.c */
 

@@ -31,16 +31,6 @@ typedef struct joiner {
 
 static bool is_crumb(const joiner *j, int32_t p) { return j->size[p] > 0 && j->size[p] < FEW_FACES; }
 
-static double side_length(const esi_mesh *mesh, int32_t corner)
-{
-    double p[3], q[3];
-
-    chart_corner_position(p, mesh, corner);
-    chart_corner_position(q, mesh, esi_next_corner(corner));
-    for (int k = 0; k < 3; k++) p[k] -= q[k];
-    return sqrt(p[0] * p[0] + p[1] * p[1] + p[2] * p[2]);
-}
-
 /* Piece on the other side of a crumb's corner, if it is no crumb. */
 static int32_t neighbor(const joiner *j, int32_t corner)
 {
@@ -73,7 +63,7 @@ static bool list_contacts(espalier_context *ctx, joiner *j)
     if (!j->contacts) return false;
     for (int32_t c = 0; c < n_corners; c++) {
         int32_t p = piece[c / 3], other = is_crumb(j, p) ? neighbor(j, c) : -1;
-        if (other >= 0) j->contacts[j->start[p]++] = (contact){other, side_length(j->c->faces.mesh, c)};
+        if (other >= 0) j->contacts[j->start[p]++] = (contact){other, chart_side_length(j->c->faces.mesh, c)};
     }
     for (int32_t p = j->n; p > 0; p--) j->start[p] = j->start[p - 1];
     j->start[0] = 0;

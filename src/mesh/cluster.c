@@ -7,8 +7,7 @@
  */
 #include "base/math64.h"
 #include "mesh/charts.h"
-
-#include <math.h>
+#include "mesh/edit.h"
 
 #define HALF_PI 1.57079632679489661923
 #define AREA_WEIGHT 0.1
@@ -35,28 +34,20 @@ typedef struct clustering {
 
 static void face_normal(const esi_mesh *mesh, int64_t f, double normal[3], double *area)
 {
-    const float *p[3];
-    double u[3], v[3], length;
+    double length;
 
-    for (int k = 0; k < 3; k++) p[k] = mesh->vertices + 3 * (int64_t)mesh->faces[3 * f + k];
-    for (int k = 0; k < 3; k++) {
-        u[k] = (double)p[1][k] - (double)p[0][k];
-        v[k] = (double)p[2][k] - (double)p[0][k];
-    }
-    normal[0] = u[1] * v[2] - u[2] * v[1];
-    normal[1] = u[2] * v[0] - u[0] * v[2];
-    normal[2] = u[0] * v[1] - u[1] * v[0];
-    length = sqrt(normal[0] * normal[0] + normal[1] * normal[1] + normal[2] * normal[2]);
+    esi_face_cross(normal, mesh, f);
+    length = esi_vec_length(normal);
     *area = length / 2.0;
     for (int k = 0; k < 3; k++) normal[k] = length > 0.0 ? normal[k] / length : 0.0;
 }
 
 static double edge_length(const esi_mesh *mesh, const esi_edge *e)
 {
-    const float *p = mesh->vertices + 3 * (int64_t)e->a, *q = mesh->vertices + 3 * (int64_t)e->b;
-    const double x = (double)q[0] - (double)p[0], y = (double)q[1] - (double)p[1], z = (double)q[2] - (double)p[2];
+    double side[3];
 
-    return sqrt(x * x + y * y + z * z);
+    esi_edge_vector(side, mesh, e->a, e->b);
+    return esi_vec_length(side);
 }
 
 static espalier_status start_with_faces(espalier_context *ctx, clustering *c)
@@ -120,7 +111,7 @@ static void compute_cones(clustering *c)
     }
     for (int32_t i = 0; i < c->n; i++) {
         double *a = c->cones[i].axis;
-        const double length = sqrt(a[0] * a[0] + a[1] * a[1] + a[2] * a[2]);
+        const double length = esi_vec_length(a);
 
         if (!c->fresh[i]) continue;
         for (int k = 0; k < 3; k++) a[k] = length > 0.0 ? a[k] / length : 0.0;
@@ -128,7 +119,7 @@ static void compute_cones(clustering *c)
     for (int64_t f = 0; f < c->mesh->n_faces; f++) {             /* the largest angle has the smallest cosine */
         cone *to = &c->cones[c->of_face[f]];
         const double *n = c->normal[f];
-        const double cosine = n[0] * to->axis[0] + n[1] * to->axis[1] + n[2] * to->axis[2];
+        const double cosine = esi_vec_dot(n, to->axis);
 
         if (c->fresh[c->of_face[f]] && cosine < to->half_angle) to->half_angle = cosine;
     }
@@ -175,7 +166,7 @@ static void make_pairs(clustering *c, link *scratch)
 /* Half the opening of the cone around both, and what keeps clusters small and round. */
 static double merge_cost(const cone *a, const cone *b, double shared)
 {
-    const double cosine = a->axis[0] * b->axis[0] + a->axis[1] * b->axis[1] + a->axis[2] * b->axis[2];
+    const double cosine = esi_vec_dot(a->axis, b->axis);
     const double angle = esi_acos(ESI_MIN(ESI_MAX(cosine, -1.0), 1.0));
     const double low = ESI_MIN(-a->half_angle, angle - b->half_angle), high = ESI_MAX(a->half_angle, angle + b->half_angle);
     const double area = a->area + b->area, perimeter = a->perimeter + b->perimeter - 2.0 * shared;

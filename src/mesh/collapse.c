@@ -318,10 +318,10 @@ bool esi_collapse_folds(const esi_collapse_mesh *m, esi_star *star, const float 
         double p[3][3], *before = star->before[i], *after = star->after[i];
 
         for (int k = 0; k < 3; k++) esi_collapse_position(p[k], m, face->vertex[k]);
-        esi_cross3(before, p[0], p[1], p[2]);
+        esi_vec_face_cross(before, p[0], p[1], p[2]);
         const double was = esi_collapse_fatness(before, p);
         memcpy(p[corner % 3], target, sizeof target);
-        esi_cross3(after, p[0], p[1], p[2]);
+        esi_vec_face_cross(after, p[0], p[1], p[2]);
         const double is = esi_collapse_fatness(after, p);
         if (was <= FLAT) {                                  /* it has no direction that could be kept */
             if (was > ZERO && is <= ZERO) return true;
@@ -329,12 +329,12 @@ bool esi_collapse_folds(const esi_collapse_mesh *m, esi_star *star, const float 
             continue;
         }
         if (is < NEEDLE && is < was) return true;
-        const double dot = esi_dot3(before, after), bound = esi_dot3(before, before) * esi_dot3(after, after);
+        const double dot = esi_vec_dot(before, after), bound = esi_vec_dot(before, before) * esi_vec_dot(after, after);
         if (!(dot > 0.0) || dot * dot < TURN * TURN * bound) return true;
         for (int k = 0; k < 3; k++) mean[k] += before[k];
     }
     for (int32_t i = 0; i < n_flat; i++)                    /* what was flat must not come to face the other way */
-        if (esi_dot3(star->after[star->flat[i]], mean) < 0.0) return true;
+        if (esi_vec_dot(star->after[star->flat[i]], mean) < 0.0) return true;
     return false;
 }
 

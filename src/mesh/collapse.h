@@ -113,7 +113,7 @@ static inline double esi_collapse_fatness(const double cross[3], double p[3][3])
         const double *u = p[k], *v = p[k == 2 ? 0 : k + 1];
         sides += (u[0] - v[0]) * (u[0] - v[0]) + (u[1] - v[1]) * (u[1] - v[1]) + (u[2] - v[2]) * (u[2] - v[2]);
     }
-    return sides > 0.0 ? esi_dot3(cross, cross) / (sides * sides) : 0.0;
+    return sides > 0.0 ? esi_vec_dot(cross, cross) / (sides * sides) : 0.0;
 }
 
 #endif

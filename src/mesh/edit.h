@@ -7,8 +7,7 @@
 
 #include "mesh/partition.h"
 #include "mesh/topology.h"
-
-#include <math.h>
+#include "mesh/vec.h"
 
 /* Faces with drop[f] != 0 go, the others keep their order; then unreferenced vertices go. *removed may be NULL. */
 espalier_status esi_mesh_drop_faces(espalier_context *ctx, esi_mesh *mesh, const uint8_t *drop, int64_t *removed);
@@ -33,15 +32,6 @@ static inline void esi_flip_face(esi_mesh *mesh, int64_t f)
     v[2] = second;
 }
 
-static inline double esi_dot(const double a[3], const double b[3]) { return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]; }
-
-static inline void esi_cross(double out[3], const double a[3], const double b[3])
-{
-    out[0] = a[1] * b[2] - a[2] * b[1];
-    out[1] = a[2] * b[0] - a[0] * b[2];
-    out[2] = a[0] * b[1] - a[1] * b[0];
-}
-
 /* out = b - a */
 static inline void esi_edge_vector(double out[3], const esi_mesh *mesh, int32_t a, int32_t b)
 {
@@ -56,7 +46,7 @@ static inline void esi_face_cross(double out[3], const esi_mesh *mesh, int64_t f
 
     esi_edge_vector(first, mesh, v[0], v[1]);
     esi_edge_vector(second, mesh, v[0], v[2]);
-    esi_cross(out, first, second);
+    esi_vec_cross(out, first, second);
 }
 
 static inline double esi_face_area(const esi_mesh *mesh, int64_t f)
@@ -64,7 +54,7 @@ static inline double esi_face_area(const esi_mesh *mesh, int64_t f)
     double cross[3];
 
     esi_face_cross(cross, mesh, f);
-    return 0.5 * sqrt(esi_dot(cross, cross));
+    return 0.5 * sqrt(esi_vec_dot(cross, cross));
 }
 
 /* Signed volume of the tetrahedron between the face and the origin. */
@@ -74,8 +64,8 @@ static inline double esi_face_volume(const esi_mesh *mesh, int64_t f)
 
     for (int i = 0; i < 3; i++)
         for (int k = 0; k < 3; k++) p[i][k] = (double)mesh->vertices[3 * (int64_t)mesh->faces[3 * f + i] + k];
-    esi_cross(cross, p[1], p[2]);
-    return esi_dot(p[0], cross) / 6.0;
+    esi_vec_cross(cross, p[1], p[2]);
+    return esi_vec_dot(p[0], cross) / 6.0;
 }
 
 #endif

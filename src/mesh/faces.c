@@ -119,7 +119,7 @@ static bool is_degenerate(const esi_mesh *mesh, int64_t f, double relative, doub
     if (v[0] == v[1] || v[1] == v[2] || v[2] == v[0]) return true;
     for (int k = 0; k < 3; k++) {
         esi_edge_vector(side, mesh, v[k], v[(k + 1) % 3]);
-        longest2 = ESI_MAX(longest2, esi_dot(side, side));
+        longest2 = ESI_MAX(longest2, esi_vec_dot(side, side));
     }
     return esi_face_area(mesh, f) < ESI_MIN(relative * longest2, absolute);
 }

@@ -202,10 +202,10 @@ static void make_frame(double across[2][3], const double e[3])
     for (int k = 1; k < 3; k++)
         if (fabs(e[k]) < fabs(e[smallest])) smallest = k;
     axis[smallest] = 1;
-    esi_cross(across[0], axis, e);
-    esi_cross(across[1], e, across[0]);
+    esi_vec_cross(across[0], axis, e);
+    esi_vec_cross(across[1], e, across[0]);
     for (int i = 0; i < 2; i++) {
-        const double length = sqrt(esi_dot(across[i], across[i]));
+        const double length = sqrt(esi_vec_dot(across[i], across[i]));
 
         for (int k = 0; k < 3; k++) across[i][k] = length > 0 ? across[i][k] / length : 0;
     }
@@ -238,7 +238,7 @@ static void sort_around(around *a, const esi_mesh *mesh, const esi_side *sides, 
         double d[3];
 
         esi_edge_vector(d, mesh, low, mesh->faces[esi_previous_corner(c)]);
-        a->keys[i] = angle_key(esi_dot(d, across[0]), esi_dot(d, across[1])) << 33 | begins << 32 | (uint32_t)c;
+        a->keys[i] = angle_key(esi_vec_dot(d, across[0]), esi_vec_dot(d, across[1])) << 33 | begins << 32 | (uint32_t)c;
     }
     esi_sort_keys(a->keys, n);
 }

@@ -20,7 +20,7 @@ static bool normalise(float out[3], const double n[3])
 
     if (!(largest > 0) || !isfinite(largest)) return false;
     for (int k = 0; k < 3; k++) unit[k] = n[k] / largest;      /* a square could underflow */
-    length = sqrt(esi_dot(unit, unit));
+    length = sqrt(esi_vec_dot(unit, unit));
     for (int k = 0; k < 3; k++) out[k] = (float)(unit[k] / length);
     return true;
 }

@@ -170,7 +170,7 @@ static double face_centre(double centre[3], double cross[3], const esi_mesh *mes
         centre[k] = sum / 3.0;
     }
     esi_face_cross(cross, mesh, f);
-    return 0.5 * sqrt(esi_dot(cross, cross));
+    return 0.5 * sqrt(esi_vec_dot(cross, cross));
 }
 
 /* Share of an open component's area that must face the wrong way before it is turned. */
@@ -201,7 +201,7 @@ static espalier_status judge_open(espalier_context *ctx, uint8_t *flip, const es
         if (closed[component[f]]) continue;
         area = face_centre(centre, cross, mesh, f);
         for (int k = 0; k < 3; k++) centre[k] -= p->middle[k];
-        if (esi_dot(centre, cross) < 0) p->away += area;       /* would face away if it were turned */
+        if (esi_vec_dot(centre, cross) < 0) p->away += area;       /* would face away if it were turned */
     }
     for (int32_t c = 0; c < n; c++)
         if (!closed[c] && parts[c].away > CLEAR_SHARE * parts[c].area) flip[c] = 1;

@@ -47,8 +47,8 @@ static void sum_quadrics(void *arg, size_t task, int slot)
             esi_quadric plane;
 
             corners_of(p, c->mesh, c->around.corners[i] / 3);
-            esi_cross3(normal, p[0], p[1], p[2]);
-            const double length = sqrt(esi_dot3(normal, normal));
+            esi_vec_face_cross(normal, p[0], p[1], p[2]);
+            const double length = sqrt(esi_vec_dot(normal, normal));
             if (!(length > 0.0)) continue;
             for (int k = 0; k < 3; k++) normal[k] /= length;
             esi_quadric_set_plane(&plane, normal, p[0], 1.0);
@@ -80,10 +80,10 @@ static bool look_around(const costs *c, int32_t v, int32_t other, const double t
 
         if (face[0] == other || face[1] == other || face[2] == other) continue;
         corners_of(p, c->mesh, corner / 3);
-        esi_cross3(before, p[0], p[1], p[2]);
+        esi_vec_face_cross(before, p[0], p[1], p[2]);
         memcpy(p[corner % 3], target, sizeof p[0]);
-        esi_cross3(after, p[0], p[1], p[2]);
-        if (esi_dot3(before, after) < 0.0) return false;
+        esi_vec_face_cross(after, p[0], p[1], p[2]);
+        if (esi_vec_dot(before, after) < 0.0) return false;
         for (int k = 0; k < 3; k++) {
             for (int axis = 0; axis < 3; axis++) {
                 const double d = p[k][axis] - p[(k + 1) % 3][axis];
@@ -91,7 +91,7 @@ static bool look_around(const costs *c, int32_t v, int32_t other, const double t
             }
         }
         /* 1 for an equilateral triangle: 4 sqrt(3) area / sum of squares. */
-        const double area = 0.5 * sqrt(esi_dot3(after, after));
+        const double area = 0.5 * sqrt(esi_vec_dot(after, after));
         const double shape = 4.0 * 1.7320508075688772 * area / (sides > 1e-12 ? sides : 1e-12);
         *skinny += 1.0 - (shape < 0.0 ? 0.0 : shape > 1.0 ? 1.0 : shape);
         ++*count;

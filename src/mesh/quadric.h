@@ -6,29 +6,13 @@
 #define ESI_QUADRIC_H
 
 #include "base/base.h"
-
-#include <math.h>
+#include "mesh/vec.h"
 
 typedef struct esi_quadric {
     double xx, xy, xz, yy, yz, zz;             /* A */
     double x, y, z;                            /* b */
     double c;
 } esi_quadric;
-
-static inline double esi_dot3(const double a[3], const double b[3])
-{
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
-}
-
-/* (b - a) x (c - a): twice the area, along the normal. */
-static inline void esi_cross3(double out[3], const double a[3], const double b[3], const double c[3])
-{
-    const double u0 = b[0] - a[0], u1 = b[1] - a[1], u2 = b[2] - a[2], v0 = c[0] - a[0], v1 = c[1] - a[1], v2 = c[2] - a[2];
-
-    out[0] = u1 * v2 - u2 * v1;
-    out[1] = u2 * v0 - u0 * v2;
-    out[2] = u0 * v1 - u1 * v0;
-}
 
 static inline void esi_quadric_add(esi_quadric *q, const esi_quadric *p)
 {
@@ -48,7 +32,7 @@ static inline void esi_quadric_add(esi_quadric *q, const esi_quadric *p)
 static inline void esi_quadric_set_plane(esi_quadric *q, const double normal[3], const double point[3], double weight)
 {
     const double wx = weight * normal[0], wy = weight * normal[1], wz = weight * normal[2];
-    const double d = esi_dot3(normal, point);
+    const double d = esi_vec_dot(normal, point);
 
     q->xx = wx * normal[0];
     q->xy = wx * normal[1];

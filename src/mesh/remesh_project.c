@@ -8,9 +8,8 @@
  *
  * Vertices with a face that turns over go back, by a little, by more, and at last all of the way, until no face does.
  */
+#include "base/math64.h"
 #include "mesh/remesh_internal.h"
-
-#include <math.h>
 
 /* --------------------------------------------------------------------- targets */
 
@@ -44,10 +43,10 @@ static double distance_kept(const target_job *job, int64_t v, const double direc
     const double cell = (double)job->grid->cell;
     double other[3], between[3], gap, beside2;
 
-    if (!(away_from_input(job, w, other) > 0.0) || bvh_dot(other, direction) > -0.5) return 0.0;
+    if (!(away_from_input(job, w, other) > 0.0) || esi_vec_dot(other, direction) > -0.5) return 0.0;
     for (int k = 0; k < 3; k++) between[k] = (double)job->hits[v].point[k] - (double)job->hits[w].point[k];
-    gap = bvh_dot(between, direction);
-    beside2 = bvh_dot(between, between) - gap * gap;
+    gap = esi_vec_dot(between, direction);
+    beside2 = esi_vec_dot(between, between) - gap * gap;
     if (beside2 > 4.0 * cell * cell || gap >= job->keep_apart || gap < -cell) return 0.0;
     return 0.5 * (job->keep_apart - ESI_MAX(gap, 0.0));
 }
@@ -62,7 +61,7 @@ static double look_behind(const target_job *job, int64_t v)
     if (!(away_from_input(job, v, direction) > 0.0)) return 0.0;
     for (int k = 0; k < 3; k++) {
         const double p = (double)job->hits[v].point[k] - (double)job->grid->epsilon * direction[k];
-        const double i = floor(((p - (double)job->grid->center[k]) / (double)job->grid->scale + 0.5) * (double)side);
+        const double i = esi_floor(((p - (double)job->grid->center[k]) / (double)job->grid->scale + 0.5) * (double)side);
         at[k] = (int32_t)(i < 0.0 ? 0.0 : i > (double)(side - 1) ? (double)(side - 1) : i);
     }
     for (int32_t x = ESI_MAX(at[0] - 1, 0); x <= ESI_MIN(at[0] + 1, side - 1); x++) {
@@ -200,13 +199,10 @@ typedef struct move_job {
 
 static void face_normal(double n[3], const float *at, const int32_t face[3])
 {
-    double ab[3], ac[3];
+    double p[3][3];
 
-    for (int k = 0; k < 3; k++) {
-        ab[k] = (double)at[3 * (int64_t)face[1] + k] - (double)at[3 * (int64_t)face[0] + k];
-        ac[k] = (double)at[3 * (int64_t)face[2] + k] - (double)at[3 * (int64_t)face[0] + k];
-    }
-    bvh_cross(n, ab, ac);
+    for (int k = 0; k < 3; k++) esi_vec_load(p[k], at, face[k]);
+    esi_vec_face_cross(n, p[0], p[1], p[2]);
 }
 
 static bool turns_over(const move_job *job, const int32_t face[3])
@@ -214,10 +210,10 @@ static bool turns_over(const move_job *job, const int32_t face[3])
     double before[3], after[3], size;
 
     face_normal(before, job->from, face);
-    size = bvh_dot(before, before);
+    size = esi_vec_dot(before, before);
     if (!(size > 0.0)) return false;
     face_normal(after, job->mesh->vertices, face);
-    return !(bvh_dot(before, after) > 0.0) || !(bvh_dot(after, after) > LEAST_AREA * LEAST_AREA * size);
+    return !(esi_vec_dot(before, after) > 0.0) || !(esi_vec_dot(after, after) > LEAST_AREA * LEAST_AREA * size);
 }
 
 static void find_turned(void *arg, size_t block, int slot)

@@ -178,10 +178,10 @@ static double quad_volume(const remesh_quads *q, int64_t i)
     double p[4][3], n[3], volume;
 
     for (int k = 0; k < 12; k++) p[k / 3][k % 3] = (double)q->vertices[3 * (int64_t)q->quads[i][k / 3] + k % 3];
-    bvh_cross(n, p[0], p[1]);
-    volume = bvh_dot(n, p[2]);
-    bvh_cross(n, p[0], p[2]);
-    volume += bvh_dot(n, p[3]);
+    esi_vec_cross(n, p[0], p[1]);
+    volume = esi_vec_dot(n, p[2]);
+    esi_vec_cross(n, p[0], p[2]);
+    volume += esi_vec_dot(n, p[3]);
     return q->flags[i] & QUAD_REVERSED ? -volume / 6.0 : volume / 6.0;
 }
 

@@ -19,14 +19,10 @@ static const uint8_t cuts[2][2][6] = {{{0, 1, 2, 0, 2, 3}, {0, 2, 1, 0, 3, 2}}, 
 
 static void corner_normal(double n[3], const float *at, const int32_t quad[4], const uint8_t corners[3])
 {
-    const float *a = at + 3 * (int64_t)quad[corners[0]], *b = at + 3 * (int64_t)quad[corners[1]], *c = at + 3 * (int64_t)quad[corners[2]];
-    double ab[3], ac[3];
+    double p[3][3];
 
-    for (int k = 0; k < 3; k++) {
-        ab[k] = (double)b[k] - (double)a[k];
-        ac[k] = (double)c[k] - (double)a[k];
-    }
-    bvh_cross(n, ab, ac);
+    for (int k = 0; k < 3; k++) esi_vec_load(p[k], at, quad[corners[k]]);
+    esi_vec_face_cross(n, p[0], p[1], p[2]);
 }
 
 /* In float, like the reference. */
@@ -52,13 +48,13 @@ static double cut_value(const triangle_job *job, int64_t i, const uint8_t corner
         corner_normal(n[t], job->at, quad, corners + 3 * t);
         if (job->at != job->quads->vertices) {
             corner_normal(before, job->quads->vertices, quad, corners + 3 * t);
-            if (!(bvh_dot(before, n[t]) > 0.0)) value -= 4.0;
-        } else if (!(bvh_dot(n[t], n[t]) > 0.0)) {
+            if (!(esi_vec_dot(before, n[t]) > 0.0)) value -= 4.0;
+        } else if (!(esi_vec_dot(n[t], n[t]) > 0.0)) {
             value -= 4.0;
         }
     }
-    length2 = bvh_dot(n[0], n[0]) * bvh_dot(n[1], n[1]);
-    return length2 > 0.0 ? value + bvh_dot(n[0], n[1]) / sqrt(length2) : value;
+    length2 = esi_vec_dot(n[0], n[0]) * esi_vec_dot(n[1], n[1]);
+    return length2 > 0.0 ? value + esi_vec_dot(n[0], n[1]) / sqrt(length2) : value;
 }
 
 static void cut_quads(void *arg, size_t block, int slot)

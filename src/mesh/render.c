@@ -8,23 +8,15 @@
 
 #include "base/math64.h"
 #include "mesh/raster_span.h"
-
-#include <math.h>
+#include "mesh/vec.h"
 
 #define LINE_WIDTH 1.2                         /* of a wireframe, samples from the side of a face */
 
 /* ------------------------------------------------------------ camera */
 
-static double dot(const double a[3], const double b[3]) { return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]; }
-
-static void cross(double out[3], const double a[3], const double b[3])
-{
-    for (int k = 0; k < 3; k++) out[k] = a[(k + 1) % 3] * b[(k + 2) % 3] - a[(k + 2) % 3] * b[(k + 1) % 3];
-}
-
 static void normalise(double v[3])
 {
-    const double length = sqrt(dot(v, v));
+    const double length = esi_vec_length(v);
 
     for (int k = 0; k < 3; k++) v[k] /= length;
 }
@@ -47,7 +39,7 @@ static void bounds(const esi_mesh *mesh, double centre[3], double *radius)
         const float *p = mesh->vertices + 3 * (int64_t)mesh->faces[i];
         const double d[3] = {(double)p[0] - centre[0], (double)p[1] - centre[1], (double)p[2] - centre[2]};
 
-        largest = ESI_MAX(largest, dot(d, d));
+        largest = ESI_MAX(largest, esi_vec_dot(d, d));
     }
     *radius = largest > 0.0 ? sqrt(largest) : 1.0;
 }
@@ -62,9 +54,9 @@ void esi_render_camera_set(esi_render_camera *c, int view, const esi_mesh *mesh)
     distance = ESI_RENDER_MARGIN * radius * sqrt(1.0 + ESI_RENDER_TANGENT * ESI_RENDER_TANGENT) / ESI_RENDER_TANGENT;
     for (int k = 0; k < 3; k++) c->forward[k] = -from[view][k];
     normalise(c->forward);
-    cross(c->right, c->forward, above);
+    esi_vec_cross(c->right, c->forward, above);
     normalise(c->right);
-    cross(c->up, c->right, c->forward);
+    esi_vec_cross(c->up, c->right, c->forward);
     for (int k = 0; k < 3; k++) {
         c->eye[k] = centre[k] - distance * c->forward[k];
         c->light[k] = -c->forward[k] + 0.5 * c->up[k] - 0.4 * c->right[k];
@@ -107,9 +99,9 @@ static void place_vertices(void *arg, size_t task, int slot)
         double p[3], inverse;
 
         for (int k = 0; k < 3; k++) p[k] = (double)mesh->vertices[3 * i + k] - v->camera.eye[k];
-        inverse = 1.0 / ESI_MAX(dot(p, v->camera.forward), 1e-30);             /* vertices that no face uses may lie anywhere */
-        v->places[2 * i] = (float)(0.5 + 0.5 / ESI_RENDER_TANGENT * dot(p, v->camera.right) * inverse);
-        v->places[2 * i + 1] = (float)(0.5 - 0.5 / ESI_RENDER_TANGENT * dot(p, v->camera.up) * inverse);
+        inverse = 1.0 / ESI_MAX(esi_vec_dot(p, v->camera.forward), 1e-30);             /* vertices that no face uses may lie anywhere */
+        v->places[2 * i] = (float)(0.5 + 0.5 / ESI_RENDER_TANGENT * esi_vec_dot(p, v->camera.right) * inverse);
+        v->places[2 * i + 1] = (float)(0.5 - 0.5 / ESI_RENDER_TANGENT * esi_vec_dot(p, v->camera.up) * inverse);
         v->depths[i] = (float)inverse;
     }
 }

@@ -5,8 +5,7 @@
  */
 #include "base/math64.h"
 #include "mesh/render_internal.h"
-
-#include <math.h>
+#include "mesh/vec.h"
 
 static double decode(double s) { return s <= 0.04045 ? s / 12.92 : esi_pow((s + 0.055) / 1.055, 2.4); }
 
@@ -113,27 +112,23 @@ void esi_render_base_color(double rgba[4], const esi_surface *s, const esi_rende
 
 /* ------------------------------------------------------------ light */
 
-static double dot(const double a[3], const double b[3]) { return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]; }
-
 double esi_render_light(const esi_surface *s, const esi_render_camera *camera, int32_t face, const double weights[3])
 {
     const int32_t *corner = s->mesh.faces + 3 * (int64_t)face;
     double p[3][3], flat[3], n[3], to_eye[3], length, lit;
 
     for (int k = 0; k < 9; k++) p[k / 3][k % 3] = (double)s->mesh.vertices[3 * (int64_t)corner[k / 3] + k % 3];
+    esi_vec_face_cross(flat, p[0], p[1], p[2]);
     for (int k = 0; k < 3; k++) {
-        const int a = (k + 1) % 3, b = (k + 2) % 3;
-
-        flat[k] = (p[1][a] - p[0][a]) * (p[2][b] - p[0][b]) - (p[1][b] - p[0][b]) * (p[2][a] - p[0][a]);
         to_eye[k] = camera->eye[k] - (weights[0] * p[0][k] + weights[1] * p[1][k] + weights[2] * p[2][k]);
         n[k] = 0.0;
         for (int i = 0; i < 3 && s->normals; i++) n[k] += weights[i] * (double)s->normals[3 * (int64_t)corner[i] + k];
     }
-    if (!s->normals || dot(n, n) == 0.0) memcpy(n, flat, sizeof n);
-    length = sqrt(dot(n, n));
+    if (!s->normals || esi_vec_dot(n, n) == 0.0) memcpy(n, flat, sizeof n);
+    length = esi_vec_length(n);
     if (!(length > 0.0)) return 1.0;
     /* the side that is seen decides, not where an averaged normal points */
-    lit = dot(n, camera->light) / length;
-    if (dot(flat, to_eye) < 0.0) lit = -lit;
+    lit = esi_vec_dot(n, camera->light) / length;
+    if (esi_vec_dot(flat, to_eye) < 0.0) lit = -lit;
     return ESI_RENDER_AMBIENT + (1.0 - ESI_RENDER_AMBIENT) * ESI_MAX(lit, 0.0);
 }

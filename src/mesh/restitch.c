@@ -34,10 +34,10 @@ static bool without_area(double p[3][3])
 {
     double cross[3], sides[3];
 
-    esi_cross3(cross, p[0], p[1], p[2]);
+    esi_vec_face_cross(cross, p[0], p[1], p[2]);
     sides_of(sides, p);
     const double longest = ESI_MAX(ESI_MAX(sides[0], sides[1]), sides[2]);
-    return 0.5 * sqrt(esi_dot3(cross, cross)) <= RELATIVE * longest;
+    return 0.5 * sqrt(esi_vec_dot(cross, cross)) <= RELATIVE * longest;
 }
 
 static bool face_without_area(const esi_collapse_mesh *m, int32_t face)
@@ -120,8 +120,8 @@ static bool good_replacement(const esi_collapse_mesh *m, int32_t face, int32_t f
         const int32_t v = m->faces[face].vertex[k];
         esi_collapse_position(p[k], m, v == from ? to : v);
     }
-    esi_cross3(cross, p[0], p[1], p[2]);
-    return !without_area(p) && esi_dot3(cross, normal) > 0.0;
+    esi_vec_face_cross(cross, p[0], p[1], p[2]);
+    return !without_area(p) && esi_vec_dot(cross, normal) > 0.0;
 }
 
 /* Side a -> b of the face becomes one from its third vertex c to the neighbour's, d: faces a d c and b c d. */
@@ -137,7 +137,7 @@ static bool try_flip(stitcher *s, int32_t face, int side)
     const int32_t d = w[0] != a && w[0] != b ? w[0] : w[1] != a && w[1] != b ? w[1] : w[2];
     if (d == c || esi_collapse_edge_count(m, c, d) > 0) return false;
     corners_of(p, m, across);
-    esi_cross3(normal, p[0], p[1], p[2]);
+    esi_vec_face_cross(normal, p[0], p[1], p[2]);
     if (!good_replacement(m, face, b, d, normal) || !good_replacement(m, across, a, c, normal)) return false;
     replace_vertex(m, face, b, d);
     replace_vertex(m, across, a, c);

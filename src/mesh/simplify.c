@@ -45,7 +45,7 @@ static espalier_status push(simplifier *s, esi_candidate c)
 /* Of a face with that cross product through `point`: its vertices' share of area * distance^2. */
 static inline void face_quadric(esi_quadric *q, const double cross[3], const double point[3], double share)
 {
-    const double length2 = esi_dot3(cross, cross);
+    const double length2 = esi_vec_dot(cross, cross);
 
     /* Weight area = length / 2, unit normal = cross / length. */
     esi_quadric_set_plane(q, cross, point, length2 > 0.0 ? 0.5 * share / sqrt(length2) : 0.0);
@@ -58,14 +58,14 @@ static void side_quadric(const simplifier *s, esi_quadric *q, const esi_collapse
 
     memset(q, 0, sizeof *q);
     for (int k = 0; k < 3; k++) esi_collapse_position(p[k], &s->mesh, face->vertex[(side + k) % 3]);
-    esi_cross3(cross, p[0], p[1], p[2]);
+    esi_vec_face_cross(cross, p[0], p[1], p[2]);
     for (int k = 0; k < 3; k++) along[k] = p[1][k] - p[0][k];
     across[0] = along[1] * cross[2] - along[2] * cross[1];
     across[1] = along[2] * cross[0] - along[0] * cross[2];
     across[2] = along[0] * cross[1] - along[1] * cross[0];
-    const double length2 = esi_dot3(across, across);
+    const double length2 = esi_vec_dot(across, across);
     if (!(length2 > 0.0)) return;
-    esi_quadric_set_plane(q, across, p[0], s->options->boundary_weight * esi_dot3(along, along) / length2);
+    esi_quadric_set_plane(q, across, p[0], s->options->boundary_weight * esi_vec_dot(along, along) / length2);
 }
 
 /* Curve vertices: the faces anew, and planes through the sides that make the curve. */
@@ -83,7 +83,7 @@ static void curve_vertex_quadric(simplifier *s, int32_t v)
 
         if (face->vertex[0] < 0) continue;
         for (int k = 0; k < 3; k++) esi_collapse_position(p[k], m, face->vertex[k]);
-        esi_cross3(cross, p[0], p[1], p[2]);
+        esi_vec_face_cross(cross, p[0], p[1], p[2]);
         face_quadric(&q, cross, p[0], FACE_SHARE);
         esi_quadric_add(&sum, &q);
         for (int i = 0; i < 2 && s->options->keep_boundary; i++) {
@@ -109,7 +109,7 @@ static void first_quadrics(simplifier *s)
 
         if (v[0] < 0) continue;
         for (int k = 0; k < 3; k++) esi_collapse_position(p[k], m, v[k]);
-        esi_cross3(cross, p[0], p[1], p[2]);
+        esi_vec_face_cross(cross, p[0], p[1], p[2]);
         face_quadric(&q, cross, p[0], FACE_SHARE);
         for (int k = 0; k < 3; k++) esi_quadric_add(&s->quadrics[v[k]], &q);
     }
@@ -152,7 +152,7 @@ static void take_out(simplifier *s)
         double p[3][3], cross[3];
 
         for (int k = 0; k < 3; k++) esi_collapse_position(p[k], &s->mesh, v[k]);
-        esi_cross3(cross, p[0], p[1], p[2]);
+        esi_vec_face_cross(cross, p[0], p[1], p[2]);
         face_quadric(&q, cross, p[0], FACE_SHARE);
         subtract(&s->quadrics[star->third[i]], &q);
     }
@@ -191,7 +191,7 @@ typedef struct place {
 static double length_cost(const esi_quadric *q, const double a[3], const double b[3])
 {
     const double d[3] = {a[0] - b[0], a[1] - b[1], a[2] - b[2]};
-    return LENGTH_SHARE * esi_dot3(d, d) * esi_quadric_weight(q);
+    return LENGTH_SHARE * esi_vec_dot(d, d) * esi_quadric_weight(q);
 }
 
 static int32_t anchor(const simplifier *s, int32_t a, int32_t b)

@@ -9,8 +9,8 @@
 #include "base/math64.h"
 #include "mesh/raster_span.h"
 #include "mesh/unwrap.h"
+#include "mesh/vec.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 #define ROUNDING (1.0 / 4194304.0)             /* times the longest side: twice what rounding can do to twice an area */
@@ -23,8 +23,6 @@ typedef struct face_shape {
     bool measurable;
 } face_shape;
 
-static double dot(const double a[3], const double b[3]) { return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]; }
-
 static void shape_of(face_shape *s, const esi_mesh *mesh, const float *uvs, int64_t f)
 {
     const int32_t *face = mesh->faces + 3 * f;
@@ -36,10 +34,8 @@ static void shape_of(face_shape *s, const esi_mesh *mesh, const float *uvs, int6
         }
         for (int k = 0; k < 2; k++) q[i][k] = (double)uvs[2 * (int64_t)face[i + 1] + k] - (double)uvs[2 * (int64_t)face[0] + k];
     }
-    n[0] = p[0][1] * p[1][2] - p[0][2] * p[1][1];
-    n[1] = p[0][2] * p[1][0] - p[0][0] * p[1][2];
-    n[2] = p[0][0] * p[1][1] - p[0][1] * p[1][0];
-    s->area = sqrt(dot(n, n));
+    esi_vec_cross(n, p[0], p[1]);
+    s->area = esi_vec_length(n);
     s->uv_area = q[0][0] * q[1][1] - q[0][1] * q[1][0];
     if (!(esi_fabs(s->uv_area) <= 1e300)) s->uv_area = 0.0;
     for (int i = 0; i < 3; i++) {
@@ -54,9 +50,9 @@ static void shape_of(face_shape *s, const esi_mesh *mesh, const float *uvs, int6
         ss[k] = (p[0][k] * q[1][1] - p[1][k] * q[0][1]) / s->uv_area;
         st[k] = (p[1][k] * q[0][0] - p[0][k] * q[1][0]) / s->uv_area;
     }
-    s->a = dot(ss, ss);
-    b = dot(ss, st);
-    s->c = dot(st, st);
+    s->a = esi_vec_dot(ss, ss);
+    b = esi_vec_dot(ss, st);
+    s->c = esi_vec_dot(st, st);
     difference = s->a - s->c;
     s->largest = (s->a + s->c + sqrt(difference * difference + 4.0 * b * b)) / 2.0;
 }

@@ -24,6 +24,8 @@ static inline double esi_vec_dot(const double a[3], const double b[3])
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
 }
 
+static inline double esi_vec_length(const double v[3]) { return sqrt(esi_vec_dot(v, v)); }
+
 static inline void esi_vec_cross(double out[3], const double a[3], const double b[3])
 {
     out[0] = a[1] * b[2] - a[2] * b[1];

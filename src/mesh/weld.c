@@ -175,7 +175,7 @@ static bool within(const cells *c, int32_t a, int32_t b)
     double d[3];
 
     esi_edge_vector(d, c->mesh, a, b);
-    return esi_dot(d, d) <= c->epsilon * c->epsilon;
+    return esi_vec_dot(d, d) <= c->epsilon * c->epsilon;
 }
 
 static void join_part(cells *c, int32_t v, int32_t head)
