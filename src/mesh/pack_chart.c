@@ -67,7 +67,8 @@ static int64_t drop_inner_points(double (*p)[2], int64_t n)
     return kept;
 }
 
-/* Convex hull, counter-clockwise (Andrew's monotone chain); in place: the lower chain is followed by the upper one. */
+/* Convex hull, counter-clockwise (Andrew's monotone chain): the lower chain is followed by the upper one. Points nearly on a line may stay in
+ * both, each time on the side where rounding puts them: room for 2 n. */
 static int64_t convex_hull(double (*p)[2], int64_t n, double (*hull)[2])
 {
     int64_t k = 0;
@@ -277,7 +278,7 @@ static void prepare_group(void *arg, size_t task, int slot)
         chart->cosine = 1.0;
         if (job->rotate && end > begin) {
             const int64_t n = 3 * (int64_t)(end - begin);
-            double(*points)[2] = esi_alloc(job->ctx, (size_t)(2 * n + 2), sizeof *points, "outline of a chart");
+            double(*points)[2] = esi_alloc(job->ctx, (size_t)(3 * n + 2), sizeof *points, "outline of a chart");
 
             if (!points) return;
             for (int32_t j = begin; j < end; j++) framed(p, chart, p->faces[j], points + 3 * (int64_t)(j - begin));

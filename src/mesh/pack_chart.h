@@ -50,7 +50,7 @@ void esi_pack_corners(const esi_pack_charts *charts, int32_t chart, int32_t face
 espalier_status esi_pack_chart_cells(espalier_context *ctx, const esi_pack_charts *charts, int32_t chart, esi_pack_mask *mask, int32_t cell,
                                      esi_pack_mask *scratch, bool by_faces);
 
-/* Direction of a side of the smallest turned box around points [n][2], n >= 1. They are reordered; behind them is room for n + 2 more. */
+/* Direction of a side of the smallest turned box around points [n][2], n >= 1. They are reordered; behind them is room for 2 n + 2 more. */
 void esi_pack_smallest_box(double (*points)[2], int64_t n, double *cosine, double *sine);
 
 #endif

@@ -2,6 +2,7 @@
  *
  * post_options.c: defaults and ranges of the options of espalier_post().
  */
+#include "formats/asset.h"
 #include "pipeline/post.h"
 
 #include <math.h>
@@ -88,6 +89,8 @@ static espalier_status check_ranges(espalier_context *ctx, const espalier_post_o
 espalier_status esi_post_options_resolve(espalier_context *ctx, espalier_post_options *o, int64_t resolution, bool has_attributes)
 {
     const bool clean = o->mode != ESPALIER_POST_REFERENCE;
+
+    resolution = ESI_MIN(ESI_MAX(resolution, 1), ESI_ASSET_MAX_RESOLUTION);      /* refused when the asset is looked at */
 
     if (o->struct_size != sizeof *o)
         return esi_fail(ctx, ESPALIER_ERR_ARG, "post options of another library version; start from espalier_post_options_default()");

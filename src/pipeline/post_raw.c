@@ -4,6 +4,8 @@
  */
 #include "pipeline/post_job.h"
 
+#define POST_REACH 1e5f
+
 /* Vertex i of a dual grid belongs to voxel i, until unused vertices go. */
 static espalier_status number_voxels(post_job *j)
 {
@@ -21,9 +23,25 @@ static espalier_status number_voxels(post_job *j)
     return st;
 }
 
+/* Squares and cubes of coordinates are taken on the way: they must stay far from the end of the numbers. */
+static espalier_status check_reach(const post_job *j)
+{
+    for (int64_t i = 0; i < 3 * j->mesh.n_vertices; i++) {
+        const float v = j->mesh.vertices[i];
+
+        if (v >= -POST_REACH && v <= POST_REACH) continue;
+        return esi_fail(j->ctx, ESPALIER_ERR_INPUT, "finish: a vertex reaches out to %g; objects are expected in [-0.5, 0.5]", (double)v);
+    }
+    return ESPALIER_OK;
+}
+
 espalier_status esi_post_take_raw(post_job *j)
 {
     const esi_asset *a = j->data;
+
+    if (a->resolution < 1 || a->resolution > ESI_ASSET_MAX_RESOLUTION)
+        return esi_fail(j->ctx, ESPALIER_ERR_INPUT, "finish: the asset's resolution of %lld is not between 1 and %d",
+                        (long long)a->resolution, ESI_ASSET_MAX_RESOLUTION);
 
     if (a->n_faces == 0) return esi_fail(j->ctx, ESPALIER_ERR_SOUNDNESS, "finish: the mesh has no faces");
     for (int64_t n = 0; a->coords && n < a->n_voxels; n++)
@@ -37,7 +55,7 @@ espalier_status esi_post_take_raw(post_job *j)
     }
     if (st == ESPALIER_OK && j->mesh.n_faces == 0)
         st = esi_fail(j->ctx, ESPALIER_ERR_SOUNDNESS, "finish: none of the %lld faces is usable", (long long)a->n_faces);
-    return st;
+    return st == ESPALIER_OK ? check_reach(j) : st;
 }
 
 espalier_status esi_post_one_material(post_job *j)

@@ -194,6 +194,7 @@ static espalier_status load_dump(espalier_context *ctx, espalier_asset *a, const
     espalier_status st = esi_dump_read(ctx, &a->dump, path);
     if (st != ESPALIER_OK) return st;
     a->data = a->dump.asset;
+    if (a->data.resolution == 0) a->data.resolution = resolution;
     if (resolution && resolution != a->data.resolution)
         return esi_fail(ctx, ESPALIER_ERR_INPUT, "%s: its resolution is %lld, not %lld", path, (long long)a->data.resolution,
                         (long long)resolution);

@@ -198,7 +198,7 @@ static void smallest_box(void **state)
     for (int round = 0; round < 200; round++) {
         enum { MOST = 40 };
         const int n = 1 + (int)(next_random(&seed) % MOST);
-        double p[MOST][2], work[2 * MOST + 2][2], c, s, best = 1e30;
+        double p[MOST][2], work[3 * MOST + 2][2], c, s, best = 1e30;
 
         for (int i = 0; i < 2 * n; i++) {
             p[i / 2][i % 2] = (double)(next_random(&seed) % 1000) / (i % 2 ? 1000.0 : 250.0);
@@ -215,6 +215,26 @@ static void smallest_box(void **state)
             }
         }
         if (best < 1e30) assert_true(plain_box(p, n, c, s) <= best * (1 + 1e-12) + 1e-14);
+    }
+}
+
+/* Rounding puts points on a slanted line to either side of it, so that both chains of the hull may keep them. */
+static void smallest_box_of_a_line(void **state)
+{
+    uint64_t seed = 9;
+    (void)state;
+    for (int round = 0; round < 200; round++) {
+        const int n = 3 + round;
+        const double slope = (double)(1 + next_random(&seed) % 997) / 991.0, length = sqrt(1.0 + slope * slope);
+        double (*points)[2] = malloc((size_t)(3 * n + 2) * sizeof *points), c, s;
+
+        for (int i = 0; i < n; i++) {
+            points[i][0] = (double)(next_random(&seed) % 1000003) / 7.0;
+            points[i][1] = slope * points[i][0] + 0.1;
+        }
+        esi_pack_smallest_box(points, n, &c, &s);
+        assert_true(fabs(c * slope - s) / length < 1e-6 || fabs(c + s * slope) / length < 1e-6);
+        free(points);
     }
 }
 
@@ -273,7 +293,7 @@ static void cells_by_outline(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(masks), cmocka_unit_test(places), cmocka_unit_test(smallest_box),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(masks), cmocka_unit_test(places), cmocka_unit_test(smallest_box), cmocka_unit_test(smallest_box_of_a_line),
                                        cmocka_unit_test(cells_by_outline)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);

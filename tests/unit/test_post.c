@@ -435,6 +435,37 @@ static void refuses(void **state)
     close_shape(&f);
 }
 
+/* Of an asset without voxels nobody has looked at the resolution before; and finite numbers may be too large to be squared. */
+static void numbers_beyond_all_use(void **state)
+{
+    static const int64_t resolutions[] = {INT64_MIN, -1, 0, 131073, INT32_MAX, INT64_MAX};
+    static const float places[] = {1.1e5f, -3e38f, 3e38f};
+    fixture f;
+    (void)state;
+    open_shape(&f, 1, &(shape_options){.kind = SHAPE_SPHERE, .resolution = 16, .alpha = 1});
+    f.asset->data.coords = NULL;
+    f.asset->data.local = f.asset->data.attrs = f.asset->data.intersect_logits = f.asset->data.split_weight = NULL;
+    f.asset->data.n_voxels = 0;
+    for (int mode = 0; mode < 3; mode++) {
+        f.options.mode = (espalier_post_mode)mode;
+        for (size_t i = 0; i < ESI_COUNT(resolutions); i++) {
+            f.asset->data.resolution = resolutions[i];
+            assert_int_equal(run(&f), ESPALIER_ERR_INPUT);
+            assert_non_null(strstr(espalier_error_message(f.base.ctx), "resolution"));
+        }
+        f.asset->data.resolution = 16;
+        for (size_t i = 0; i < ESI_COUNT(places); i++) {
+            const float kept = f.dump.vertices[7];
+            f.dump.vertices[7] = places[i];
+            assert_int_equal(run(&f), ESPALIER_ERR_INPUT);
+            assert_non_null(strstr(espalier_error_message(f.base.ctx), "reaches out"));
+            f.dump.vertices[7] = kept;
+        }
+        must_run(&f);
+    }
+    close_shape(&f);
+}
+
 static void every_vertex_is_nan(void **state)
 {
     fixture f;
@@ -502,6 +533,7 @@ int main(void)
         cmocka_unit_test(the_asset_is_never_changed),
         cmocka_unit_test(other_paths_stay_sound),
         cmocka_unit_test(refuses),
+        cmocka_unit_test(numbers_beyond_all_use),
         cmocka_unit_test(every_vertex_is_nan),
         cmocka_unit_test(cancels_between_steps),
         cmocka_unit_test(failing_allocations),
