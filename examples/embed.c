@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * embed.c: the library in a program of your own: generate with progress, cancel by pressing Enter.
- * usage: embed MODEL_DIR PICTURE.png OUT.glb
+ * embed.c: the library in a program of your own: generate and finish with progress, cancel by pressing Enter.
+ * usage: embed MODEL_DIR PICTURE.png OUT     (.glb .gltf .obj .ply .stl .3mf .usdz)
  */
 #include <espalier/espalier.h>
 
@@ -27,10 +27,11 @@ int main(int argc, char **argv)
     espalier_model *model = NULL;
     espalier_image picture = {0};
     espalier_asset *asset = NULL;
+    espalier_mesh *mesh = NULL;
     espalier_runtime_options options = espalier_runtime_options_default();
     espalier_status st;
 
-    if (argc != 4) return fprintf(stderr, "usage: embed MODEL_DIR PICTURE.png OUT.glb\n"), 2;
+    if (argc != 4) return fprintf(stderr, "usage: embed MODEL_DIR PICTURE.png OUT\n"), 2;
     st = espalier_runtime_create(&runtime, &options);
     if (st == ESPALIER_OK) st = espalier_context_create(&ctx, runtime);
     if (st == ESPALIER_OK) st = espalier_model_open(ctx, &model, argv[1], NULL);
@@ -40,11 +41,19 @@ int main(int argc, char **argv)
         espalier_context_set_progress(ctx, on_progress, NULL);
         st = espalier_generate(ctx, &asset, model, &picture, ESPALIER_MATTE_ALPHA, argv[2], &params);
     }
-    if (st == ESPALIER_OK) st = espalier_asset_save_glb(ctx, asset, argv[3]);
+    if (st == ESPALIER_OK) {
+        /* The asset stays as it is: finish it as often as you like. espalier_asset_dump() keeps it for another day. */
+        espalier_post_options post = espalier_post_options_default();
+        post.faces = 20000;
+        post.texture_size = 1024;
+        st = espalier_post(ctx, &mesh, asset, &post);
+    }
+    if (st == ESPALIER_OK) st = espalier_mesh_save(ctx, mesh, argv[3], NULL);
     if (st == ESPALIER_OK)
-        printf("\n%lld faces in %s\n", (long long)espalier_asset_get(asset).face_count, argv[3]);
+        printf("\n%lld faces in %s\n", (long long)espalier_mesh_get(mesh).face_count, argv[3]);
     else
         fprintf(stderr, "\nembed: %s\n", ctx ? espalier_error_message(ctx) : espalier_status_name(st));
+    espalier_mesh_free(mesh);
     espalier_asset_free(asset);
     espalier_image_free(&picture);
     espalier_model_free(model);
