@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * birefnet_forward.c: BiRefNet's forward pass. The backbone sees the picture at full and at half size; its four levels, each with both sizes side
+ * by side, meet in the coarsest one; decoder blocks climb back up, each adding the level's own map and the picture's tiles. All resizing is
+ * bilinear with aligned corners.
+ */
+#include "models/birefnet.h"
+
+#define COARSEST     (ESI_BIREFNET_LEVELS - 1)
+#define PICTURE_ROWS 65536 /* of the last step, at the picture's size */
+
+typedef struct birefnet_pass {
+    espalier_context *ctx;
+    const esi_birefnet *model;
+    esi_map picture;                        /* [H * W, 3] */
+    esi_map level[ESI_BIREFNET_LEVELS];     /* [full size's channels, half size's channels] */
+    esi_map coarse;                         /* all levels at the coarsest grid; level[COARSEST] is its last columns */
+} birefnet_pass;
+
+static espalier_status resize(const birefnet_pass *p, esi_tensor y, const esi_map *x, esi_grid grid)
+{
+    return esi_map_resize(p->ctx, y, x, grid, true);
+}
+
+/* ------------------------------------------------------------------ encoder */
+
+/* level[i] for the three finer levels; the coarsest is made inside `coarse`, where everything meets. */
+static espalier_status make_levels(birefnet_pass *p)
+{
+    const esi_swin *backbone = &p->model->backbone;
+    int64_t total = 0;
+    espalier_status st = ESPALIER_OK;
+
+    for (int i = 0; st == ESPALIER_OK && i < COARSEST; i++) {
+        st = esi_map_new(p->ctx, &p->level[i], esi_swin_grid(backbone, p->picture.grid, i), 2 * backbone->stages[i].channels);
+        total += 2 * backbone->stages[i].channels;
+    }
+    if (st != ESPALIER_OK) return st;
+    const int64_t own = 2 * backbone->stages[COARSEST].channels;
+    st = esi_map_new(p->ctx, &p->coarse, esi_swin_grid(backbone, p->picture.grid, COARSEST), total + own);
+    if (st == ESPALIER_OK) p->level[COARSEST] = (esi_map){esi_cols(p->coarse.rows, total, own), p->coarse.grid};
+    return st;
+}
+
+static espalier_status run_backbone_full(birefnet_pass *p)
+{
+    esi_tensor outputs[ESI_SWIN_STAGES];
+    espalier_status st;
+
+    for (int i = 0; i < ESI_SWIN_STAGES; i++) outputs[i] = esi_cols(p->level[i].rows, 0, p->level[i].rows.cols / 2);
+    st = esi_swin_forward(p->ctx, &p->model->backbone, &p->picture, outputs);
+    for (int i = 0; st == ESPALIER_OK && i < ESI_SWIN_STAGES; i++) esi_tap(p->ctx, outputs[i], "bb%d", i);
+    return st;
+}
+
+static espalier_status run_backbone_half(birefnet_pass *p)
+{
+    esi_scope scope = esi_scope_begin(p->ctx);
+    const esi_swin *backbone = &p->model->backbone;
+    esi_tensor outputs[ESI_SWIN_STAGES];
+    esi_map half, small[ESI_SWIN_STAGES];
+    espalier_status st = esi_map_new(p->ctx, &half, (esi_grid){p->picture.grid.height / 2, p->picture.grid.width / 2}, 3);
+
+    if (st == ESPALIER_OK) st = resize(p, half.rows, &p->picture, half.grid);
+    for (int i = 0; st == ESPALIER_OK && i < ESI_SWIN_STAGES; i++) {
+        st = esi_map_new(p->ctx, &small[i], esi_swin_grid(backbone, half.grid, i), backbone->stages[i].channels);
+        outputs[i] = small[i].rows;
+    }
+    if (st == ESPALIER_OK) st = esi_swin_forward(p->ctx, backbone, &half, outputs);
+    for (int i = 0; st == ESPALIER_OK && i < ESI_SWIN_STAGES; i++) {
+        const int64_t channels = backbone->stages[i].channels;
+        st = resize(p, esi_cols(p->level[i].rows, channels, channels), &small[i], p->level[i].grid);
+        if (st == ESPALIER_OK && i < COARSEST) esi_tap(p->ctx, p->level[i].rows, "enc_x%d", i + 1);
+    }
+    esi_scope_end(p->ctx, scope);
+    return st;
+}
+
+static espalier_status encode(birefnet_pass *p)
+{
+    int64_t column = 0;
+    espalier_status st = make_levels(p);
+
+    if (st == ESPALIER_OK) st = run_backbone_full(p);
+    if (st == ESPALIER_OK) st = run_backbone_half(p);
+    for (int i = 0; st == ESPALIER_OK && i < COARSEST; i++) {
+        const int64_t channels = p->level[i].rows.cols;
+        st = resize(p, esi_cols(p->coarse.rows, column, channels), &p->level[i], p->coarse.grid);
+        column += channels;
+    }
+    if (st == ESPALIER_OK) esi_tap(p->ctx, p->coarse.rows, "enc_x4");
+    return st;
+}
+
+/* ------------------------------------------------------------------ decoder */
+
+static espalier_status run_block(espalier_context *ctx, const esi_birefnet_block *b, esi_tensor y, const esi_map *x)
+{
+    esi_scope scope = esi_scope_begin(ctx);
+    esi_map inside, refined;
+    espalier_status st = esi_map_new(ctx, &inside, x->grid, b->conv_in.out);
+
+    if (st == ESPALIER_OK) st = esi_map_new(ctx, &refined, x->grid, b->conv_in.out);
+    if (st == ESPALIER_OK) st = esi_conv2d_run(ctx, &b->conv_in, inside.rows, x, (esi_tensor){0});
+    if (st == ESPALIER_OK) st = esi_aspp_forward(ctx, &b->aspp, refined.rows, &inside);
+    if (st == ESPALIER_OK) st = esi_conv2d_run(ctx, &b->conv_out, y, &refined, (esi_tensor){0});
+    esi_scope_end(ctx, scope);
+    return st;
+}
+
+/* The picture as tiles of a level's size, tiles as channels c * tiles + tile. */
+static espalier_status tile_picture(const birefnet_pass *p, esi_map *tiles, esi_grid grid)
+{
+    const int64_t rows = grid.height * grid.width, count = p->picture.rows.rows / rows;
+    esi_tensor index = {0}, gathered = {0};
+    espalier_status st = esi_tile_index(p->ctx, &index, p->picture.grid, grid);
+
+    if (st == ESPALIER_OK) st = esi_tensor_new(p->ctx, &gathered, rows, count * 3, ESI_F32);
+    if (st == ESPALIER_OK) st = esi_gather_rows(p->ctx, esi_reshape(gathered, rows * count, 3), p->picture.rows, index);
+    esi_tensor_free(p->ctx, &index);
+    if (st == ESPALIER_OK) st = esi_map_new(p->ctx, tiles, grid, count * 3);
+    if (st == ESPALIER_OK) st = esi_transpose_cols(p->ctx, tiles->rows, gathered, count, 3);
+    esi_tensor_free(p->ctx, &gathered);
+    return st;
+}
+
+/* patch[i + 1] over the tiles of level i. */
+static espalier_status run_patch(const birefnet_pass *p, int i, esi_tensor y)
+{
+    const esi_birefnet_patch *patch = &p->model->patch[i + 1];
+    esi_scope scope = esi_scope_begin(p->ctx);
+    esi_map tiles = {0}, hidden = {0};
+    espalier_status st = tile_picture(p, &tiles, p->level[i].grid);
+
+    if (st == ESPALIER_OK) st = esi_map_new(p->ctx, &hidden, tiles.grid, patch->conv1.out);
+    if (st == ESPALIER_OK) st = esi_conv2d_run(p->ctx, &patch->conv1, hidden.rows, &tiles, (esi_tensor){0});
+    if (st == ESPALIER_OK) st = esi_conv2d_run(p->ctx, &patch->conv_out, y, &hidden, (esi_tensor){0});
+    esi_scope_end(p->ctx, scope);
+    return st;
+}
+
+/* x *= sigmoid(attend(relu(gate(x)))), one factor per pixel. */
+static espalier_status apply_gate(const birefnet_pass *p, int i, const esi_map *x)
+{
+    const esi_birefnet *m = p->model;
+    esi_map gate = {0};
+    esi_tensor factor = {0};
+    espalier_status st = esi_map_new(p->ctx, &gate, x->grid, m->gate[i].out);
+
+    if (st == ESPALIER_OK) st = esi_conv2d_run(p->ctx, &m->gate[i], gate.rows, x, (esi_tensor){0});
+    if (st == ESPALIER_OK) st = esi_tensor_new(p->ctx, &factor, x->rows.rows, 1, ESI_F32);
+    if (st == ESPALIER_OK) st = esi_conv2d_run(p->ctx, &m->attend[i], factor, &gate, (esi_tensor){0});
+    if (st == ESPALIER_OK) st = esi_scale_rows(p->ctx, x->rows, x->rows, factor);
+    esi_tensor_free(p->ctx, &gate.rows);
+    esi_tensor_free(p->ctx, &factor);
+    return st;
+}
+
+/* One level: [what comes from below, tiles] -> decoder block. `below` is released. */
+static espalier_status decode_level(birefnet_pass *p, int i, esi_map *result, esi_map *below)
+{
+    const esi_birefnet *m = p->model;
+    const int64_t channels = below->rows.cols, patch = m->patch[i + 1].conv_out.out;
+    esi_map both = {0};
+    espalier_status st = ESPALIER_OK;
+    esi_tensor up;
+
+    if (i < COARSEST) st = apply_gate(p, i, below);
+    if (st == ESPALIER_OK) st = esi_map_new(p->ctx, &both, p->level[i].grid, channels + patch);
+    if (st != ESPALIER_OK) return st;
+    up = esi_cols(both.rows, 0, channels);
+    st = resize(p, up, below, both.grid);
+    esi_tensor_free(p->ctx, &below->rows);
+    if (st == ESPALIER_OK && i < COARSEST) st = esi_conv2d_run(p->ctx, &m->lateral[i], up, &p->level[i], up);
+    if (st == ESPALIER_OK) st = run_patch(p, i, esi_cols(both.rows, channels, patch));
+    if (i < COARSEST) esi_tensor_free(p->ctx, &p->level[i].rows);
+    if (st == ESPALIER_OK) st = esi_map_new(p->ctx, result, both.grid, m->decode[i].conv_out.out);
+    if (st == ESPALIER_OK) st = run_block(p->ctx, &m->decode[i], result->rows, &both);
+    esi_tensor_free(p->ctx, &both.rows);
+    return st;
+}
+
+/* At the picture's size: [decoder's result, the picture's own convolutions] -> logit, some rows at a time. */
+static espalier_status run_head(const birefnet_pass *p, esi_tensor logits, const esi_map *x)
+{
+    const esi_birefnet *m = p->model;
+    const int64_t rows = logits.rows, chunk = ESI_MIN(PICTURE_ROWS, rows), own = m->patch[0].conv_out.out;
+    const esi_epilogue epilogue = {.bias = m->head.shift};
+    esi_map hidden = {0};
+    esi_tensor both = {0};
+    espalier_status st = esi_map_new(p->ctx, &hidden, p->picture.grid, m->patch[0].conv1.out);
+
+    if (st == ESPALIER_OK) st = esi_conv2d_run(p->ctx, &m->patch[0].conv1, hidden.rows, &p->picture, (esi_tensor){0});
+    if (st == ESPALIER_OK) st = esi_tensor_new(p->ctx, &both, chunk, m->head.in, ESI_F32);
+    for (int64_t at = 0; st == ESPALIER_OK && at < rows; at += chunk) {
+        const int64_t count = ESI_MIN(chunk, rows - at);
+        const esi_tensor part = esi_rows(both, 0, count);
+        st = esi_map_resize_rows(p->ctx, esi_cols(part, 0, x->rows.cols), x, p->picture.grid, true, at);
+        if (st == ESPALIER_OK)
+            st = esi_conv2d_rows(p->ctx, &m->patch[0].conv_out, esi_cols(part, x->rows.cols, own), &hidden, at, (esi_tensor){0});
+        if (st == ESPALIER_OK) st = esi_linear(p->ctx, esi_rows(logits, at, count), part, m->head.weight, &epilogue);
+    }
+    esi_tensor_free(p->ctx, &both);
+    esi_tensor_free(p->ctx, &hidden.rows);
+    return st;
+}
+
+static espalier_status decode(birefnet_pass *p, esi_tensor logits)
+{
+    const esi_birefnet *m = p->model;
+    esi_map x = {0}, next = {0};
+    espalier_status st = esi_map_new(p->ctx, &x, p->coarse.grid, m->squeeze.conv_out.out);
+
+    if (st == ESPALIER_OK) st = run_block(p->ctx, &m->squeeze, x.rows, &p->coarse);
+    esi_tensor_free(p->ctx, &p->coarse.rows);
+    if (st == ESPALIER_OK) esi_tap(p->ctx, x.rows, "squeeze");
+    for (int i = COARSEST; st == ESPALIER_OK && i >= 0; i--) {
+        st = decode_level(p, i, &next, &x);
+        x = next;
+        next = (esi_map){0};
+    }
+    return st == ESPALIER_OK ? run_head(p, logits, &x) : st;
+}
+
+espalier_status esi_birefnet_forward(espalier_context *ctx, const esi_birefnet *m, esi_tensor *logits, const float *pixels, int64_t H,
+                                     int64_t W)
+{
+    birefnet_pass p = {.ctx = ctx, .model = m};
+    const int64_t multiple = esi_birefnet_multiple(m);
+    esi_scope scope;
+    espalier_status st;
+
+    *logits = (esi_tensor){0};
+    if (H < 2 * multiple || W < 2 * multiple || H % multiple != 0 || W % multiple != 0 || H > ESI_IMAGE_MAX_SIDE || W > ESI_IMAGE_MAX_SIDE)
+        return esi_fail(ctx, ESPALIER_ERR_INTERNAL, "BiRefNet: %lld x %lld pixels are not a multiple of %lld", (long long)W, (long long)H,
+                        (long long)multiple);
+    scope = esi_scope_begin(ctx);
+    st = esi_tensor_new(ctx, logits, H * W, 1, ESI_F32);
+    if (st == ESPALIER_OK) st = esi_map_from_pixels(ctx, &p.picture, pixels, (esi_grid){H, W});
+    if (st == ESPALIER_OK) st = encode(&p);
+    if (st == ESPALIER_OK) st = decode(&p, *logits);
+    if (st == ESPALIER_OK) esi_tap(ctx, *logits, "logits");
+    if (st == ESPALIER_OK)
+        esi_tensor_keep(ctx, *logits);
+    else
+        *logits = (esi_tensor){0};
+    esi_scope_end(ctx, scope);
+    return st;
+}
