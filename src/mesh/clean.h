@@ -23,8 +23,6 @@ espalier_status esi_mesh_compact(espalier_context *ctx, esi_mesh *mesh, int32_t 
 /* One vertex for all with equal float bits (-0 = +0), the lowest number stays. Faces that lose a corner by it go. map as above: old ->
  * new. */
 espalier_status esi_mesh_weld(espalier_context *ctx, esi_mesh *mesh, int64_t *merged, int32_t **map);
-/* The same for vertices within `epsilon` of each other (chains merge): cells of that size, 27 looked at, lowest number stays. */
-espalier_status esi_mesh_weld_within(espalier_context *ctx, esi_mesh *mesh, double epsilon, int64_t *merged);
 
 /* Faces with the same three vertices, any winding: the first stays (CuMesh remove_duplicate_faces). keep_parity: where their number is
  * even, none stays, so that the mod-2 boundary does not change. */
@@ -41,8 +39,6 @@ espalier_status esi_mesh_restitch_degenerate_faces(espalier_context *ctx, esi_me
 /* CuMesh repair_non_manifold_edges: corners are united over manifold edges only, each class becomes a vertex (numbered by its smallest
  * corner). Opens index-space boundaries at non-manifold edges. */
 espalier_status esi_mesh_repair_nonmanifold_edges(espalier_context *ctx, esi_mesh *mesh, int64_t *vertices_added);
-/* All but the first two faces (by number) of each non-manifold edge go; makes holes. */
-espalier_status esi_mesh_remove_nonmanifold_faces(espalier_context *ctx, esi_mesh *mesh, int64_t *removed);
 /* Ours: every edge gets at most two faces without opening one, where that is possible: the faces of an edge of even count are paired
  * by angle around it (a face with the one it encloses material with), vertices and bow-ties are split accordingly, so that positions
  * and the mod-2 boundary by position stay. Where both ends of such an edge need one vertex for several pairs, the edge is cut in its

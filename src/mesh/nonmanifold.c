@@ -144,30 +144,6 @@ espalier_status esi_mesh_repair_nonmanifold_edges(espalier_context *ctx, esi_mes
     return st;
 }
 
-/* -------------------------------------------------------------- third faces */
-
-espalier_status esi_mesh_remove_nonmanifold_faces(espalier_context *ctx, esi_mesh *mesh, int64_t *removed)
-{
-    esi_sides sides = {0};
-    uint8_t *drop = NULL;
-    int64_t next;
-    espalier_status st = esi_sides_build(ctx, &sides, mesh);
-
-    if (removed) *removed = 0;
-    if (st == ESPALIER_OK) drop = esi_calloc(ctx, (size_t)mesh->n_faces, 1, "non-manifold faces");
-    if (!drop) goto done;
-    for (int64_t i = 0; i < sides.count; i = next) {
-        next = esi_edge_end(&sides, i, sides.count);
-        for (int64_t k = i + 2; k < next; k++) drop[esi_side_corner(sides.sides[k]) / 3] = 1;
-    }
-    st = esi_mesh_drop_faces(ctx, mesh, drop, removed);
-done:
-    if (st == ESPALIER_OK && !drop) st = ESPALIER_ERR_RESOURCE;
-    esi_free(ctx, drop);
-    esi_sides_free(ctx, &sides);
-    return st;
-}
-
 /* ------------------------------------------------------------------ pairing */
 
 /* Scratch for the faces of one edge. */

@@ -3,7 +3,6 @@
  * remesh.c: the steps of the remesher in their order, and its options.
  */
 #include "mesh/clean.h"
-#include "mesh/metrics.h"
 #include "mesh/remesh_internal.h"
 
 #include <math.h>
@@ -152,37 +151,4 @@ espalier_status esi_mesh_remesh(espalier_context *ctx, esi_mesh *out, const esi_
     memset(out, 0, sizeof *out);
     if (options->solid) return remesh_solid(ctx, out, bvh, input, options, stats);
     return remesh(ctx, out, bvh, options, stats);
-}
-
-espalier_status esi_mesh_drop_cavities(espalier_context *ctx, esi_mesh *mesh, int64_t *components, int64_t *faces)
-{
-    int32_t *component = NULL, n = 0;
-    double *volumes = NULL;
-    bool *closed = NULL;
-    int64_t dropped_faces = 0, dropped = 0, left = 0;
-    espalier_status st = esi_face_components(ctx, &component, &n, mesh);
-
-    if (st == ESPALIER_OK) st = esi_component_volumes(ctx, &volumes, &closed, mesh, component, n);
-    if (st != ESPALIER_OK) goto done;
-    for (int32_t i = 0; i < n; i++) dropped += closed[i] && volumes[i] < 0.0;
-    if (dropped == n) dropped = 0;                     /* inside out, rather than all cavities */
-    for (int64_t f = 0; f < mesh->n_faces && dropped; f++) {
-        if (closed[component[f]] && volumes[component[f]] < 0.0) {
-            dropped_faces++;
-            continue;
-        }
-        memmove(mesh->faces + 3 * left++, mesh->faces + 3 * f, 3 * sizeof *mesh->faces);
-    }
-    if (dropped) {
-        mesh->n_faces = left;
-        st = esi_mesh_compact(ctx, mesh, NULL);
-    }
-    if (components) *components = dropped;
-    if (faces) *faces = dropped_faces;
-
-done:
-    esi_free(ctx, component);
-    esi_free(ctx, volumes);
-    esi_free(ctx, closed);
-    return st;
 }

@@ -46,9 +46,6 @@ typedef struct esi_remesh_stats {
 espalier_status esi_mesh_remesh(espalier_context *ctx, esi_mesh *out, const esi_bvh *bvh, const esi_mesh *input,
                                 const esi_remesh_options *options, esi_remesh_stats *stats);
 
-/* Face components of negative volume go (cavity walls); nested parts stay. For meshes that were remeshed elsewhere. */
-espalier_status esi_mesh_drop_cavities(espalier_context *ctx, esi_mesh *mesh, int64_t *components, int64_t *faces);
-
 /* Cells that the reference keeps (centre within 0.87 cells of the offset surface); esi_remesh_stats.cells counts those nearer too, which
  * hold no surface. For comparing with its figures. */
 espalier_status esi_remesh_active_cells(espalier_context *ctx, int64_t *count, const esi_bvh *bvh, const esi_remesh_options *options);

@@ -57,22 +57,6 @@ void esi_edges_free(espalier_context *ctx, esi_edges *edges)
     memset(edges, 0, sizeof *edges);
 }
 
-int64_t esi_edges_find(const esi_edges *edges, int32_t a, int32_t b)
-{
-    const int32_t low_vertex = ESI_MIN(a, b), high_vertex = ESI_MAX(a, b);
-    int64_t low = 0, high = edges->count;
-
-    while (low < high) {
-        const int64_t middle = low + (high - low) / 2;
-        const esi_edge *e = &edges->edges[middle];
-
-        if (e->a < low_vertex || (e->a == low_vertex && e->b < high_vertex)) low = middle + 1;
-        else high = middle;
-    }
-    if (low == edges->count || edges->edges[low].a != low_vertex || edges->edges[low].b != high_vertex) return -1;
-    return low;
-}
-
 /* --------------------------------------------------------- around vertices */
 
 typedef struct corner_job {

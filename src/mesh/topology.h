@@ -29,8 +29,6 @@ typedef struct esi_edges {
 } esi_edges;
 espalier_status esi_edges_build(espalier_context *ctx, esi_edges *out, const esi_mesh *mesh);
 void esi_edges_free(espalier_context *ctx, esi_edges *edges);       /* zeroed is fine; the same below */
-/* Number of the edge a-b (any order), or -1. */
-int64_t esi_edges_find(const esi_edges *edges, int32_t a, int32_t b);
 
 /* Corners around each vertex, ascending: corners[start[v] .. start[v + 1]). */
 typedef struct esi_vertex_corners {

@@ -335,7 +335,6 @@ static espalier_status repair(espalier_context *ctx, esi_mesh *m)
 
     if (st == ESPALIER_OK) st = esi_mesh_weld(ctx, m, NULL, &map);
     esi_free(ctx, map);
-    if (st == ESPALIER_OK) st = esi_mesh_weld_within(ctx, m, 1e-4, NULL);
     if (st == ESPALIER_OK) st = esi_mesh_remove_duplicate_faces(ctx, m, true, NULL);
     if (st == ESPALIER_OK) st = esi_mesh_remove_degenerate_faces(ctx, m, 1e-12, 1e-24, NULL);
     if (st == ESPALIER_OK) st = esi_mesh_remove_floaters(ctx, m, 0.005, NULL, NULL);
@@ -346,7 +345,6 @@ static espalier_status repair(espalier_context *ctx, esi_mesh *m)
     if (st == ESPALIER_OK) st = esi_mesh_unify_orientation(ctx, m, NULL, NULL);
     if (st == ESPALIER_OK) st = esi_mesh_orient_outward(ctx, m, NULL);
     if (st == ESPALIER_OK) st = esi_mesh_repair_nonmanifold_edges(ctx, m, NULL);
-    if (st == ESPALIER_OK) st = esi_mesh_remove_nonmanifold_faces(ctx, m, NULL);
     if (st == ESPALIER_OK) st = esi_mesh_vertex_normals(ctx, &vertex_normals, m);
     esi_free(ctx, vertex_normals);
     return st;
@@ -429,14 +427,12 @@ typedef espalier_status (*repair_fn)(espalier_context *ctx, esi_mesh *m);
 static espalier_status run_sanitize(espalier_context *ctx, esi_mesh *m) { return esi_mesh_sanitize(ctx, m, NULL); }
 static espalier_status run_compact(espalier_context *ctx, esi_mesh *m) { return esi_mesh_compact(ctx, m, NULL); }
 static espalier_status run_weld(espalier_context *ctx, esi_mesh *m) { return esi_mesh_weld(ctx, m, NULL, NULL); }
-static espalier_status run_weld_within(espalier_context *ctx, esi_mesh *m) { return esi_mesh_weld_within(ctx, m, 1e-4, NULL); }
 static espalier_status run_duplicates(espalier_context *ctx, esi_mesh *m) { return esi_mesh_remove_duplicate_faces(ctx, m, true, NULL); }
 static espalier_status run_degenerate(espalier_context *ctx, esi_mesh *m)
 {
     return esi_mesh_remove_degenerate_faces(ctx, m, 1e-12, 1e-24, NULL);
 }
 static espalier_status run_repair_edges(espalier_context *ctx, esi_mesh *m) { return esi_mesh_repair_nonmanifold_edges(ctx, m, NULL); }
-static espalier_status run_third_faces(espalier_context *ctx, esi_mesh *m) { return esi_mesh_remove_nonmanifold_faces(ctx, m, NULL); }
 static espalier_status run_split(espalier_context *ctx, esi_mesh *m) { return esi_mesh_split_nonmanifold(ctx, m, NULL); }
 static espalier_status run_small(espalier_context *ctx, esi_mesh *m)
 {
@@ -447,8 +443,8 @@ static espalier_status run_fill(espalier_context *ctx, esi_mesh *m) { return esi
 static espalier_status run_unify(espalier_context *ctx, esi_mesh *m) { return esi_mesh_unify_orientation(ctx, m, NULL, NULL); }
 static espalier_status run_outward(espalier_context *ctx, esi_mesh *m) { return esi_mesh_orient_outward(ctx, m, NULL); }
 
-static const repair_fn repairs[] = {run_sanitize, run_compact, run_weld, run_weld_within, run_duplicates, run_degenerate, run_repair_edges,
-                                    run_third_faces, run_split, run_small, run_floaters, run_fill, run_unify, run_outward};
+static const repair_fn repairs[] = {run_sanitize, run_compact, run_weld, run_duplicates, run_degenerate, run_repair_edges,
+                                    run_split, run_small, run_floaters, run_fill, run_unify, run_outward};
 
 static void cancelling(void **state)
 {
