@@ -6,6 +6,7 @@
  * does not depend on how many faces a vertex beside it has.
  */
 #include "mesh/collapse.h"
+#include "mesh/partition.h"
 
 /* Least fatness (collapse.h) of a face: to be made, unless it was thinner; to have a direction; to have an area. */
 #define NEEDLE (2e-3 * 2e-3)
@@ -34,9 +35,11 @@ static void measure_box(esi_collapse_mesh *m, const esi_mesh *mesh)
 }
 
 /* Mark the vertices of edges whose count is not 2. `degree`: of the curve, and the count of its edges; scratch [n_vertices][2], zero. */
-static void mark_curves(esi_collapse_mesh *m, const esi_edges *edges, int32_t (*degree)[2])
+static espalier_status mark_curves(espalier_context *ctx, esi_collapse_mesh *m, const esi_edges *edges, int32_t (*degree)[2])
 {
-    for (int64_t e = 0; e < edges->count; e++) {
+    espalier_status st = ESPALIER_OK;
+
+    for (int64_t e = 0; e < edges->count && st == ESPALIER_OK; e++) {
         const esi_edge *edge = &edges->edges[e];
         const int32_t ends[2] = {edge->a, edge->b};
 
@@ -48,17 +51,22 @@ static void mark_curves(esi_collapse_mesh *m, const esi_edges *edges, int32_t (*
             degree[ends[i]][1] = edge->count;
             v->flags |= ESI_COLLAPSE_CURVE;
         }
+        st = esi_poll(ctx, e);
     }
     for (int64_t v = 0; v < m->n_vertices; v++)
         if (degree[v][0] != 0 && degree[v][0] != 2) m->vertices[v].flags |= ESI_COLLAPSE_FIXED;
+    return st;
 }
 
-static void find_components(esi_collapse_mesh *m, int32_t *parent)
+static espalier_status find_components(espalier_context *ctx, esi_collapse_mesh *m, int32_t *parent)
 {
+    espalier_status st = ESPALIER_OK;
+
     for (int64_t v = 0; v < m->n_vertices; v++) parent[v] = (int32_t)v;
-    for (int64_t f = 0; f < m->n_faces; f++) {
+    for (int64_t f = 0; f < m->n_faces && st == ESPALIER_OK; f++) {
         const int32_t *v = m->faces[f].vertex;
 
+        st = esi_poll(ctx, f);
         if (v[0] < 0) continue;
         esi_union_join(parent, v[0], v[1]);
         esi_union_join(parent, v[0], v[2]);
@@ -67,6 +75,7 @@ static void find_components(esi_collapse_mesh *m, int32_t *parent)
     memset(parent, 0, (size_t)m->n_vertices * sizeof *parent);          /* from here on component_faces */
     for (int64_t f = 0; f < m->n_faces; f++)
         if (m->faces[f].vertex[0] >= 0) parent[m->vertices[m->faces[f].vertex[0]].component]++;
+    return st;
 }
 
 espalier_status esi_collapse_open(espalier_context *ctx, esi_collapse_mesh *m, const esi_mesh *mesh, const esi_edges *edges)
@@ -88,10 +97,12 @@ espalier_status esi_collapse_open(espalier_context *ctx, esi_collapse_mesh *m, c
         memcpy(m->vertices[v].position, mesh->vertices + 3 * v, sizeof m->vertices[v].position);
         m->vertices[v].first = -1;
     }
-    for (int64_t f = m->n_faces - 1; f >= 0; f--) {         /* backwards, so that the lists ascend */
+    st = ESPALIER_OK;
+    for (int64_t f = m->n_faces - 1; f >= 0 && st == ESPALIER_OK; f--) {     /* backwards, so that the lists ascend */
         const int32_t *v = mesh->faces + 3 * f;
         esi_collapse_face *face = &m->faces[f];
 
+        st = esi_poll(ctx, f);
         if (v[0] == v[1] || v[1] == v[2] || v[2] == v[0]) {
             face->vertex[0] = -1;
             continue;
@@ -103,9 +114,8 @@ espalier_status esi_collapse_open(espalier_context *ctx, esi_collapse_mesh *m, c
         }
         m->live_faces++;
     }
-    mark_curves(m, edges, degree);
-    find_components(m, m->component_faces);
-    st = esi_check_cancel(ctx);
+    if (st == ESPALIER_OK) st = mark_curves(ctx, m, edges, degree);
+    if (st == ESPALIER_OK) st = find_components(ctx, m, m->component_faces);
 done:
     esi_free(ctx, degree);
     if (st != ESPALIER_OK) esi_collapse_close(ctx, m);

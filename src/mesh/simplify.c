@@ -11,6 +11,7 @@
  */
 #include "mesh/collapse.h"
 #include "mesh/collapse_queue.h"
+#include "mesh/partition.h"
 #include "mesh/simplify.h"
 
 #define CHUNK 16384                /* edges of a task */
@@ -98,23 +99,28 @@ static void curve_vertex_quadric(simplifier *s, int32_t v)
     s->quadrics[v] = sum;
 }
 
-static void first_quadrics(simplifier *s)
+static espalier_status first_quadrics(simplifier *s)
 {
     const esi_collapse_mesh *m = &s->mesh;
+    espalier_status st = ESPALIER_OK;
 
-    for (int64_t f = 0; f < m->n_faces; f++) {
+    for (int64_t f = 0; f < m->n_faces && st == ESPALIER_OK; f++) {
         const int32_t *v = m->faces[f].vertex;
         double p[3][3], cross[3];
         esi_quadric q;
 
+        st = esi_poll(s->ctx, f);
         if (v[0] < 0) continue;
         for (int k = 0; k < 3; k++) esi_collapse_position(p[k], m, v[k]);
         esi_vec_face_cross(cross, p[0], p[1], p[2]);
         face_quadric(&q, cross, p[0], FACE_SHARE);
         for (int k = 0; k < 3; k++) esi_quadric_add(&s->quadrics[v[k]], &q);
     }
-    for (int64_t v = 0; v < m->n_vertices; v++)
+    for (int64_t v = 0; v < m->n_vertices && st == ESPALIER_OK; v++) {
         if (m->vertices[v].flags & ESI_COLLAPSE_CURVE) curve_vertex_quadric(s, (int32_t)v);
+        st = esi_poll(s->ctx, v);
+    }
+    return st;
 }
 
 static void subtract(esi_quadric *from, const esi_quadric *q)
@@ -469,7 +475,7 @@ static espalier_status fill_queue(simplifier *s)
     st = esi_parallel(s->ctx, ((size_t)s->n_edges + CHUNK - 1) / CHUNK, cost_chunk, s);
     for (int64_t e = 0; st == ESPALIER_OK && e < s->n_edges; e++) {
         st = push(s, candidate_of(s, s->edges[e].a, s->edges[e].b, (double)s->costs[e]));
-        if (st == ESPALIER_OK && e % (1 << 18) == 0) st = esi_check_cancel(s->ctx);
+        if (st == ESPALIER_OK) st = esi_poll(s->ctx, e);
     }
     esi_free(s->ctx, s->costs);
     s->costs = NULL;
@@ -491,7 +497,8 @@ static espalier_status open_simplifier(simplifier *s, const esi_mesh *mesh)
         st = ESPALIER_ERR_RESOURCE;
         goto done;
     }
-    first_quadrics(s);
+    st = first_quadrics(s);
+    if (st != ESPALIER_OK) goto done;
     s->edges = edges.edges;
     s->n_edges = edges.count;
     st = fill_queue(s);

@@ -33,7 +33,7 @@ typedef struct esi_simplify_stats {
 espalier_status esi_mesh_simplify(espalier_context *ctx, esi_mesh *mesh, const esi_simplify_options *options, esi_simplify_stats *stats);
 
 /* CuMesh simplify: passes of disjoint collapses with a rising threshold (start 1e-8, edge length weight 1e-2, skinny weight 1e-3). May
- * overshoot. On failure the mesh is a valid one from between two passes. */
+ * overshoot. On failure the mesh is a valid one on the way there. */
 espalier_status esi_mesh_simplify_reference(espalier_context *ctx, esi_mesh *mesh, int64_t target_faces, esi_simplify_stats *stats);
 
 /* Costs and places of the reference's collapses for sorted edges [n_edges][2], as its passes compute them: in single precision; +infinity =

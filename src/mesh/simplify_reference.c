@@ -6,6 +6,7 @@
  * holds here: sums run over ascending faces, zero-area faces have no plane, a cost that is no number or that rounding has made negative
  * never wins (as unsigned bits a negative one sorts last), and it ends when no finite cost is left.
  */
+#include "mesh/partition.h"
 #include "mesh/simplify.h"
 
 #include <math.h>
@@ -260,27 +261,29 @@ static espalier_status pass_prepare(espalier_context *ctx, pass *p, const esi_me
     if (st != ESPALIER_OK) return st;
 
     for (int64_t v = 0; v < mesh->n_vertices; v++) p->lowest[v] = NO_KEY;
-    for (int64_t e = 0; e < p->edges.count; e++) {
+    for (int64_t e = 0; e < p->edges.count && st == ESPALIER_OK; e++) {
         const esi_edge *edge = &p->edges.edges[e];
         const uint64_t key = edge_key(p, e);
 
+        st = esi_poll(ctx, e);
         if (key < p->lowest[edge->a]) p->lowest[edge->a] = key;
         if (key < p->lowest[edge->b]) p->lowest[edge->b] = key;
         if (isfinite(p->cost[e])) p->any_finite = true;
     }
-    return ESPALIER_OK;
+    return st;
 }
 
-/* Faces of collapsed edges get -1 as first vertex; b's other faces get a, which moves. */
-static int64_t pass_collapse(pass *p, esi_mesh *mesh)
+/* Faces of collapsed edges get -1 as first vertex; b's other faces get a, which moves. Cancelled, it is a pass of fewer collapses. */
+static espalier_status pass_collapse(espalier_context *ctx, pass *p, esi_mesh *mesh, int64_t *collapses)
 {
-    int64_t collapses = 0;
+    espalier_status st = ESPALIER_OK;
 
-    for (int64_t e = 0; e < p->edges.count; e++) {
+    for (int64_t e = 0; e < p->edges.count && st == ESPALIER_OK; e++) {
         const int32_t a = p->edges.edges[e].a, b = p->edges.edges[e].b;
         const uint64_t key = edge_key(p, e);
         float target[3];
 
+        st = esi_poll(ctx, e);
         if (!(p->cost[e] <= p->threshold) || !isfinite(p->cost[e]) || p->lowest[a] != key || p->lowest[b] != key) continue;
         if (!rules_around(p, a, key) || !rules_around(p, b, key)) continue;
         /* The stars of two collapses of a pass share no face, so this reads what the pass began with. */
@@ -293,9 +296,9 @@ static int64_t pass_collapse(pass *p, esi_mesh *mesh)
             if (face[0] == a || face[1] == a || face[2] == a) face[0] = face[1] = face[2] = -1;
             else face[corner % 3] = a;
         }
-        collapses++;
+        ++*collapses;
     }
-    return collapses;
+    return st;
 }
 
 /* Drop dead faces, then vertices that no face names; both keep their order. `number`: scratch [n_vertices]. */
@@ -336,10 +339,11 @@ espalier_status esi_mesh_simplify_reference(espalier_context *ctx, esi_mesh *mes
         if (st == ESPALIER_OK) st = pass_prepare(ctx, &p, mesh);
         if (st != ESPALIER_OK) goto done;
         p.threshold = (float)threshold;
-        s.collapses += pass_collapse(&p, mesh);
+        st = pass_collapse(ctx, &p, mesh, &s.collapses);
         s.passes++;
         s.last_threshold = threshold;
         compact(mesh, number);
+        if (st != ESPALIER_OK) goto done;
         if (!p.any_finite) break;
         pass_free(ctx, &p);
         if ((double)(before - mesh->n_faces) < 0.01 * (double)before) threshold *= 10.0;

@@ -4,6 +4,8 @@
  */
 #include "mesh/unwrap.h"
 
+#include "mesh/partition.h"
+
 esi_unwrap_options esi_unwrap_options_default(uint32_t atlas_size)
 {
     return (esi_unwrap_options){.atlas_size = atlas_size, .padding = 2.0, .charts = esi_chart_options_default()};
@@ -36,27 +38,28 @@ static void sort_by_chart(int32_t *corners, int32_t n, const esi_charts *charts)
     }
 }
 
-/* First corner of the chart's run before i that lies at the same place, or i itself. */
-static int32_t first_alike(const int32_t *corners, int32_t i, const esi_charts *charts, const float *uv)
+/* First corner from `run` on that lies at the same place as corner i, or i itself. */
+static int32_t first_alike(const int32_t *corners, int32_t run, int32_t i, const esi_charts *charts, const float *uv)
 {
-    int32_t alike = i;
-
-    for (int32_t j = i; j > 0 && charts->face_chart[corners[j - 1] / 3] == charts->face_chart[corners[i] / 3]; j--)
-        if (same_place(charts, uv, corners[j - 1], corners[i])) alike = j - 1;
-    return alike;
+    while (run < i && !same_place(charts, uv, corners[run], corners[i])) run++;
+    return run;
 }
 
-/* out->faces gets the new vertices' numbers; returns how many there are. With source and uvs NULL it only counts. */
-static int64_t split_vertices(esi_unwrapped *out, const esi_mesh *mesh, esi_vertex_corners *around, const esi_charts *charts,
-                              const float *uv)
+/* out->faces gets the new vertices' numbers; *n_new is how many there are. With source and uvs NULL it only counts. */
+static espalier_status split_vertices(espalier_context *ctx, esi_unwrapped *out, const esi_mesh *mesh, esi_vertex_corners *around,
+                                      const esi_charts *charts, const float *uv, int64_t *n_new)
 {
+    espalier_status st = ESPALIER_OK;
     int64_t n = 0;
 
-    for (int64_t v = 0; v < mesh->n_vertices; v++) {
-        int32_t *corners = around->corners + around->start[v], count = around->start[v + 1] - around->start[v];
+    for (int64_t v = 0; v < mesh->n_vertices && st == ESPALIER_OK; v++) {
+        int32_t *corners = around->corners + around->start[v], count = around->start[v + 1] - around->start[v], run = 0;
+
+        st = esi_poll(ctx, v);
         sort_by_chart(corners, count, charts);
         for (int32_t i = 0; i < count; i++) {
-            int32_t alike = first_alike(corners, i, charts, uv);
+            if (charts->face_chart[corners[run] / 3] != charts->face_chart[corners[i] / 3]) run = i;
+            const int32_t alike = first_alike(corners, run, i, charts, uv);
             if (alike < i) {
                 out->faces[corners[i]] = out->faces[corners[alike]];
                 continue;
@@ -68,7 +71,8 @@ static int64_t split_vertices(esi_unwrapped *out, const esi_mesh *mesh, esi_vert
             out->faces[corners[i]] = (int32_t)n++;
         }
     }
-    return n;
+    *n_new = n;
+    return st;
 }
 
 static espalier_status build(espalier_context *ctx, esi_unwrapped *out, const esi_mesh *mesh, const esi_charts *charts, const float *uv)
@@ -81,17 +85,15 @@ static espalier_status build(espalier_context *ctx, esi_unwrapped *out, const es
     st = ESPALIER_ERR_RESOURCE;
     out->faces = esi_alloc(ctx, (size_t)mesh->n_faces, 3 * sizeof *out->faces, "unwrapped faces");
     if (!out->faces) goto done;
-    n = split_vertices(out, mesh, &around, charts, uv);
-    if (n > ESI_MESH_MAX_VERTICES) {
-        esi_fail(ctx, st, "unwrap: too many vertices along seams");
-        goto done;
-    }
+    st = split_vertices(ctx, out, mesh, &around, charts, uv, &n);
+    if (st == ESPALIER_OK && n > ESI_MESH_MAX_VERTICES) st = esi_fail(ctx, ESPALIER_ERR_RESOURCE, "unwrap: too many vertices along seams");
+    if (st != ESPALIER_OK) goto done;
     out->n_vertices = n;
+    st = ESPALIER_ERR_RESOURCE;
     out->source = esi_alloc(ctx, (size_t)n, sizeof *out->source, "unwrapped vertices");
     out->uvs = esi_alloc(ctx, (size_t)n, 2 * sizeof *out->uvs, "texture coordinates");
     if (!out->source || !out->uvs) goto done;
-    split_vertices(out, mesh, &around, charts, uv);
-    st = ESPALIER_OK;
+    st = split_vertices(ctx, out, mesh, &around, charts, uv, &n);
 done:
     esi_vertex_corners_free(ctx, &around);
     return st;
