@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * post_report.c: what finishing leaves for the report (post.h), as JSON: docs/report.schema.json.
+ */
 #include "pipeline/post_report.h"
 
 static const char *const step_names[ESI_POST_STEPS] = {"raw", "repaired", "cleaned", "remeshed", "simplified", "unwrapped", "baked"};
