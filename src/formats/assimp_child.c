@@ -5,6 +5,7 @@
  */
 #include "formats/assimp_child.h"
 
+#include "formats/affine.h"
 #include "formats/mesh_files.h"
 
 #include <assimp/cfileio.h>
@@ -295,16 +296,13 @@ static void multiply(double out[12], const double a[12], const struct aiMatrix4x
 {
     const double m[12] = {b->a1, b->a2, b->a3, b->a4, b->b1, b->b2, b->b3, b->b4, b->c1, b->c2, b->c3, b->c4};
 
-    for (int r = 0; r < 3; r++) {
-        for (int c = 0; c < 4; c++)
-            out[4 * r + c] = a[4 * r] * m[c] + a[4 * r + 1] * m[4 + c] + a[4 * r + 2] * m[8 + c] + (c == 3 ? a[4 * r + 3] : 0.0);
-    }
+    esi_affine_multiply(out, a, m);
 }
 
 /* Depth first, children in order: the stack holds them last to first. Calls `s` with every mesh of every node, or counts them. */
 static bool walk(const struct aiScene *scene, stream *s, uint32_t *count)
 {
-    static const double identity[12] = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0};
+    static const double identity[12] = ESI_AFFINE_IDENTITY;
     visit *stack = malloc(sizeof *stack * ESI_ASSIMP_MAX_NODES);
     size_t n = 1, seen = 0;
 

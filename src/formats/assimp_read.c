@@ -6,6 +6,7 @@
  * account of memory, cannot be cancelled, and share global state. The child returns plain arrays through a pipe (assimp_child.h); they are
  * checked like any other file. A child that dies is a damaged file.
  */
+#include "formats/affine.h"
 #include "formats/assimp_child.h"
 #include "formats/mesh_files.h"
 
@@ -464,17 +465,6 @@ static espalier_status make_arrays(scene *s)
     return ESPALIER_OK;
 }
 
-/* Rows of the cofactor matrix, by which normals turn; returns the determinant. */
-static double cofactors(double out[9], const double m[12])
-{
-    for (int r = 0; r < 3; r++) {
-        const double *a = m + 4 * ((r + 1) % 3), *b = m + 4 * ((r + 2) % 3);
-
-        for (int c = 0; c < 3; c++) out[3 * r + c] = a[(c + 1) % 3] * b[(c + 2) % 3] - a[(c + 2) % 3] * b[(c + 1) % 3];
-    }
-    return m[0] * out[0] + m[1] * out[1] + m[2] * out[2];
-}
-
 static void copy_vertex(const scene *s, const raw_mesh *m, const double matrix[12], const double turn[9], double sign, uint32_t i,
                         int64_t v)
 {
@@ -502,7 +492,7 @@ static void copy_vertex(const scene *s, const raw_mesh *m, const double matrix[1
 static espalier_status copy_mesh(const scene *s, const raw_mesh *m, const double matrix[12], int64_t vertex, int64_t face)
 {
     double turn[9];
-    const bool mirrored = cofactors(turn, matrix) < 0.0;
+    const bool mirrored = esi_affine_cofactors(turn, matrix) < 0.0;
     const int32_t material = m->head.material < (uint32_t)s->out->n_materials ? (int32_t)m->head.material : 0;
 
     for (uint32_t i = 0; i < m->head.n_vertices; i++) copy_vertex(s, m, matrix, turn, mirrored ? -1.0 : 1.0, i, vertex + i);

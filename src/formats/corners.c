@@ -42,9 +42,9 @@ static espalier_status make_table(espalier_context *ctx, esi_corners *c, size_t 
     return ESPALIER_OK;
 }
 
-espalier_status esi_corners_open(espalier_context *ctx, esi_corners *c, int64_t positions)
+espalier_status esi_corners_open(espalier_context *ctx, esi_corners *c, int64_t positions, const char *name)
 {
-    memset(c, 0, sizeof *c);
+    *c = (esi_corners){.name = name};
     c->corners = esi_alloc(ctx, (size_t)positions, sizeof *c->corners, "vertex numbers");
     if (!c->corners) return ESPALIER_ERR_RESOURCE;
     c->count = c->capacity = positions;
@@ -63,7 +63,8 @@ static espalier_status add_corner(espalier_context *ctx, esi_corners *c, esi_cor
         const int64_t capacity = c->capacity + c->capacity / 2 + 1024;
         esi_corner *corners;
 
-        if (capacity > ESI_MESH_MAX_VERTICES) return esi_fail(ctx, ESPALIER_ERR_RESOURCE, "mesh: more vertices than can be numbered");
+        if (capacity > ESI_MESH_MAX_VERTICES)
+            return esi_fail(ctx, ESPALIER_ERR_RESOURCE, "%s: more vertices than can be numbered", c->name);
         corners = esi_realloc(ctx, c->corners, (size_t)capacity, sizeof *corners, "vertex numbers");
         if (!corners) return ESPALIER_ERR_RESOURCE;
         c->corners = corners;

@@ -4,9 +4,9 @@
  */
 #include "formats/glb.h"
 
+#include "base/srgb.h"
 #include "formats/bytes.h"
 #include "formats/gltf_write.h"
-#include "formats/srgb.h"
 
 typedef struct glb {
     const esi_asset *asset;

@@ -9,8 +9,9 @@
  */
 #include "formats/gltf_read.h"
 
+#include "base/srgb.h"
+#include "formats/affine.h"
 #include "formats/bytes.h"
-#include "formats/srgb.h"
 
 #include <math.h>
 
@@ -215,14 +216,6 @@ static espalier_status check_document(const esi_gltf_reader *r)
 
 /* ------------------------------------------------------------------- nodes */
 
-static void multiply(double out[12], const double a[12], const double b[12])
-{
-    for (int r = 0; r < 3; r++) {
-        for (int c = 0; c < 4; c++)
-            out[4 * r + c] = a[4 * r] * b[c] + a[4 * r + 1] * b[4 + c] + a[4 * r + 2] * b[8 + c] + (c == 3 ? a[4 * r + 3] : 0.0);
-    }
-}
-
 static void read_numbers(const esi_json *array, double *out, size_t n)
 {
     if (esi_json_size(array) != n) return;
@@ -396,7 +389,7 @@ static espalier_status push_roots(gltf *g, visit *stack, size_t *n, uint8_t *see
 /* Every node is visited once at most, so the stack never holds more than all of them. */
 static espalier_status walk_nodes(gltf *g)
 {
-    static const double identity[12] = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0};
+    static const double identity[12] = ESI_AFFINE_IDENTITY;
     const esi_json *nodes = esi_json_get(g->r.root, "nodes");
     const size_t n_nodes = esi_json_is_array(nodes) ? esi_json_size(nodes) : 0;
     visit *stack = esi_alloc(g->r.ctx, n_nodes, sizeof *stack, "nodes of a scene");
@@ -415,7 +408,7 @@ static espalier_status walk_nodes(gltf *g)
             break;
         }
         local_matrix(node, local);
-        multiply(matrix, at.matrix, local);
+        esi_affine_multiply(matrix, at.matrix, local);
         st = add_mesh(g, esi_gltf_int(node, "mesh", -1), matrix);
         if (st == ESPALIER_OK) st = push_nodes(g, stack, &n, seen, n_nodes, esi_json_get(node, "children"), matrix);
     }
@@ -455,17 +448,6 @@ static espalier_status make_arrays(gltf *g)
     return ESPALIER_OK;
 }
 
-/* Rows of the cofactor matrix, by which normals turn; returns the determinant. */
-static double cofactors(double out[9], const double m[12])
-{
-    for (int r = 0; r < 3; r++) {
-        const double *a = m + 4 * ((r + 1) % 3), *b = m + 4 * ((r + 2) % 3);
-
-        for (int c = 0; c < 3; c++) out[3 * r + c] = a[(c + 1) % 3] * b[(c + 2) % 3] - a[(c + 2) % 3] * b[(c + 1) % 3];
-    }
-    return m[0] * out[0] + m[1] * out[1] + m[2] * out[2];
-}
-
 /* The positions of vertices under a matrix that changes nothing stay what they are in every bit, NaN included. */
 static bool is_identity(const double m[12])
 {
@@ -490,7 +472,7 @@ static void transform_directions(const gltf *g, const part *p)
     esi_surface *s = g->r.out;
     double turn[9], m[12] = {0}, sign;
 
-    sign = cofactors(turn, p->matrix) < 0.0 ? -1.0 : 1.0;
+    sign = esi_affine_cofactors(turn, p->matrix) < 0.0 ? -1.0 : 1.0;
     for (int i = 0; i < 9; i++) m[4 * (i / 3) + i % 3] = sign * turn[i];
     if (s->normals) transform_vectors(s->normals + 3 * p->vertex, p->n_vertices, 3, m);
     for (int i = 0; i < 9; i++) m[4 * (i / 3) + i % 3] = p->matrix[4 * (i / 3) + i % 3];
@@ -560,7 +542,7 @@ static espalier_status copy_faces(gltf *g, const part *p)
 {
     esi_surface *s = g->r.out;
     double turn[9];
-    const bool mirrored = cofactors(turn, p->matrix) < 0.0;
+    const bool mirrored = esi_affine_cofactors(turn, p->matrix) < 0.0;
     uint32_t *indices = NULL;
     int32_t material = (int32_t)p->material;
     espalier_status st = ESPALIER_OK;

@@ -2,9 +2,9 @@
  *
  * gltf_surface.c: surface -> .glb or .gltf through gltf_write.c: one primitive per material in use, all over the same vertices.
  */
+#include "base/srgb.h"
 #include "formats/bytes.h"
 #include "formats/gltf_write.h"
-#include "formats/srgb.h"
 
 #include <stdio.h>
 

@@ -16,7 +16,7 @@ espalier_status esi_face_list_reserve(espalier_context *ctx, esi_face_list *list
     int32_t *faces;
 
     if (more > ESI_MESH_MAX_FACES - list->count)
-        return esi_fail(ctx, ESPALIER_ERR_RESOURCE, "mesh: more than %lld faces", (long long)ESI_MESH_MAX_FACES);
+        return esi_fail(ctx, ESPALIER_ERR_RESOURCE, "%s: more than %lld faces", list->name, (long long)ESI_MESH_MAX_FACES);
     if (capacity <= list->capacity) return ESPALIER_OK;
     if (list->capacity > 0) capacity = ESI_MIN(ESI_MAX(capacity, list->capacity + list->capacity / 2 + 16), ESI_MESH_MAX_FACES);
     faces = esi_realloc(ctx, list->faces, (size_t)capacity, 3 * sizeof *faces, "mesh faces");
@@ -42,14 +42,14 @@ espalier_status esi_face_list_polygon(espalier_context *ctx, esi_face_list *list
     return ESPALIER_OK;
 }
 
-espalier_status esi_face_list_finish(espalier_context *ctx, esi_face_list *list, esi_mesh *mesh, const char *name)
+espalier_status esi_face_list_finish(espalier_context *ctx, esi_face_list *list, esi_mesh *mesh)
 {
     int32_t *shrunk;
 
-    if (list->count == 0) return esi_fail(ctx, ESPALIER_ERR_INPUT, "%s: no triangles", name);
+    if (list->count == 0) return esi_fail(ctx, ESPALIER_ERR_INPUT, "%s: no triangles", list->name);
     for (int64_t i = 0; i < 3 * list->count; i++) {
         if (list->faces[i] < 0 || list->faces[i] >= mesh->n_vertices)
-            return esi_fail(ctx, ESPALIER_ERR_INPUT, "%s: triangle %lld names vertex %lld of %lld", name, (long long)(i / 3),
+            return esi_fail(ctx, ESPALIER_ERR_INPUT, "%s: triangle %lld names vertex %lld of %lld", list->name, (long long)(i / 3),
                             (long long)list->faces[i], (long long)mesh->n_vertices);
     }
     shrunk = esi_realloc(ctx, list->faces, (size_t)list->count, 3 * sizeof *shrunk, "mesh faces");

@@ -27,16 +27,17 @@ espalier_status esi_off_parse(espalier_context *ctx, esi_surface *out, const esi
 espalier_status esi_3mf_parse(espalier_context *ctx, esi_surface *out, const esi_mesh_file *file);
 espalier_status esi_assimp_parse(espalier_context *ctx, esi_surface *out, const esi_mesh_file *file);
 
-/* Triangles whose number is not known in advance. Zero-initialise. */
+/* Triangles whose number is not known in advance. Zero-initialise with the name. */
 typedef struct esi_face_list {
     int32_t *faces;                /* [count][3] */
     int64_t count, capacity;
+    const char *name;              /* of the file, for messages */
 } esi_face_list;
 espalier_status esi_face_list_reserve(espalier_context *ctx, esi_face_list *list, int64_t more);
 /* A polygon as a fan around its first corner; fewer than three corners are nothing. */
 espalier_status esi_face_list_polygon(espalier_context *ctx, esi_face_list *list, const int32_t *corners, int64_t n);
 /* Move the triangles into mesh (which has its vertices) and check that they name vertices. ERR_INPUT without any. */
-espalier_status esi_face_list_finish(espalier_context *ctx, esi_face_list *list, esi_mesh *mesh, const char *name);
+espalier_status esi_face_list_finish(espalier_context *ctx, esi_face_list *list, esi_mesh *mesh);
 
 /* A corner of a face: position and up to two more numbers; -1 = absent. */
 typedef struct esi_corner {
@@ -49,8 +50,9 @@ typedef struct esi_corners {
     int64_t count, capacity;
     int32_t *table;                /* open addressing */
     size_t slots, taken;
+    const char *name;              /* of the file, for messages */
 } esi_corners;
-espalier_status esi_corners_open(espalier_context *ctx, esi_corners *c, int64_t positions);
+espalier_status esi_corners_open(espalier_context *ctx, esi_corners *c, int64_t positions, const char *name);
 espalier_status esi_corners_number(espalier_context *ctx, esi_corners *c, esi_corner corner, int32_t *index);
 void esi_corners_close(espalier_context *ctx, esi_corners *c);
 

@@ -209,7 +209,7 @@ espalier_status esi_npz_parse(espalier_context *ctx, esi_vxz *out, const uint8_t
 /* ----------------------------------------------------------------- writing */
 
 /* Head of an array file, padded to a multiple of 64 bytes, and room for the data behind it; NULL after esi_fail(). */
-static uint8_t *make_npy(espalier_context *ctx, size_t *size, size_t *head, const char *type, int64_t rows, int32_t columns, size_t bytes)
+static uint8_t *make_npy(const esi_zip_writer *zip, size_t *size, size_t *head, const char *type, int64_t rows, int32_t columns, size_t bytes)
 {
     char text[192];
     uint8_t *out;
@@ -218,10 +218,10 @@ static uint8_t *make_npy(espalier_context *ctx, size_t *size, size_t *head, cons
     const size_t padded = (10 + (size_t)n + 1 + 63) / 64 * 64;
 
     if (!esi_add_size(size, padded, bytes)) {
-        (void)esi_fail(ctx, ESPALIER_ERR_RESOURCE, "arrays too large");
+        (void)esi_fail(zip->ctx, ESPALIER_ERR_RESOURCE, "%s: arrays too large", zip->name);
         return NULL;
     }
-    out = esi_alloc(ctx, *size, 1, "a NumPy array");
+    out = esi_alloc(zip->ctx, *size, 1, "a NumPy array");
     if (!out) return NULL;
     memcpy(out, MAGIC, 6);
     out[6] = 1;
@@ -243,7 +243,7 @@ static espalier_status add_coords(esi_zip_writer *zip, const esi_vxz *v)
     espalier_status st;
 
     for (int64_t i = 0; i < 3 * v->count; i++) small = small && v->coords[i] <= UINT16_MAX;
-    array = make_npy(zip->ctx, &size, &head, small ? "<u2" : "<i4", v->count, 3, (size_t)v->count * 3 * (small ? 2 : 4));
+    array = make_npy(zip, &size, &head, small ? "<u2" : "<i4", v->count, 3, (size_t)v->count * 3 * (small ? 2 : 4));
     if (!array) return ESPALIER_ERR_RESOURCE;
     for (int64_t i = 0; i < 3 * v->count; i++) {
         uint8_t *to = array + head + (size_t)i * (small ? 2 : 4);
@@ -262,7 +262,7 @@ static espalier_status add_attr(esi_zip_writer *zip, const esi_vxz *v, const esi
     const size_t bytes = (size_t)v->count * (size_t)a->channels;
     size_t size = 0, head = 0;
     char name[sizeof a->name + 8];
-    uint8_t *array = make_npy(zip->ctx, &size, &head, "|u1", v->count, a->channels, bytes);
+    uint8_t *array = make_npy(zip, &size, &head, "|u1", v->count, a->channels, bytes);
     espalier_status st;
 
     if (!array) return ESPALIER_ERR_RESOURCE;
@@ -275,7 +275,7 @@ static espalier_status add_attr(esi_zip_writer *zip, const esi_vxz *v, const esi
 
 espalier_status esi_npz_write(espalier_context *ctx, const esi_vxz *v, const char *path)
 {
-    esi_zip_writer zip = {.ctx = ctx};
+    esi_zip_writer zip = {.ctx = ctx, .name = path};
     uint32_t *order = NULL;
     espalier_status st = esi_vxz_order(ctx, &order, v->coords, v->count, 8, path, ESPALIER_ERR_INTERNAL);      /* only for the check */
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #define MAX_MATERIALS 1000000
+#define POLL 65536                 /* lines between two looks at the cancel flag */
 
 esi_obj_name esi_obj_rest(esi_scan *line)
 {
@@ -109,14 +110,15 @@ static void read_key(esi_obj_material *m, const char *key, size_t len, esi_scan 
     }
 }
 
-static espalier_status add_material(espalier_context *ctx, esi_obj_library *l, esi_obj_name name)
+static espalier_status add_material(espalier_context *ctx, esi_obj_library *l, const esi_mesh_file *file, esi_obj_name name)
 {
     esi_obj_material *m;
 
     if (l->count == l->capacity) {
         const size_t capacity = l->capacity + l->capacity / 2 + 8;
 
-        if (capacity > MAX_MATERIALS) return esi_fail(ctx, ESPALIER_ERR_RESOURCE, "more than %d materials", MAX_MATERIALS);
+        if (capacity > MAX_MATERIALS)
+            return esi_fail(ctx, ESPALIER_ERR_RESOURCE, "%s: its libraries have more than %d materials", file->name, MAX_MATERIALS);
         m = esi_realloc(ctx, l->materials, capacity, sizeof *m, "materials");
         if (!m) return ESPALIER_ERR_RESOURCE;
         l->materials = m;
@@ -133,7 +135,7 @@ static espalier_status add_material(espalier_context *ctx, esi_obj_library *l, e
     return ESPALIER_OK;
 }
 
-static espalier_status parse_library(espalier_context *ctx, esi_obj_library *l, esi_scan text)
+static espalier_status parse_library(espalier_context *ctx, esi_obj_library *l, const esi_mesh_file *file, esi_scan text)
 {
     const size_t before = l->count;
     espalier_status st = ESPALIER_OK;
@@ -141,10 +143,11 @@ static espalier_status parse_library(espalier_context *ctx, esi_obj_library *l, 
     const char *key;
     size_t len;
 
-    while (st == ESPALIER_OK && esi_obj_line(&text, &line)) {
-        if (!esi_scan_word(&line, &key, &len) || key[0] == '#') continue;
+    for (uint64_t i = 0; st == ESPALIER_OK && esi_obj_line(&text, &line); i++) {
+        if (i % POLL == 0) st = esi_check_cancel(ctx);
+        if (st != ESPALIER_OK || !esi_scan_word(&line, &key, &len) || key[0] == '#') continue;
         if (esi_word_is(key, len, "newmtl"))
-            st = add_material(ctx, l, esi_obj_rest(&line));
+            st = add_material(ctx, l, file, esi_obj_rest(&line));
         else if (l->count > before)
             read_key(&l->materials[l->count - 1], key, len, &line);
     }
@@ -177,7 +180,7 @@ espalier_status esi_obj_library_add(espalier_context *ctx, esi_obj_library *l, c
     }
     l->maps = maps;
     maps[l->n_maps++] = map;
-    st = parse_library(ctx, l, (esi_scan){esi_file_map_data(map), esi_file_map_data(map) + esi_file_map_size(map)});
+    st = parse_library(ctx, l, file, (esi_scan){esi_file_map_data(map), esi_file_map_data(map) + esi_file_map_size(map)});
     map = NULL;
 done:
     esi_file_map_release(map);

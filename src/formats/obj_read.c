@@ -236,7 +236,7 @@ static espalier_status read_lines(obj *o)
 static espalier_status number_corners(obj *o)
 {
     int32_t *faces = o->out->mesh.faces;
-    espalier_status st = esi_corners_open(o->ctx, &o->numbers, (int64_t)(o->positions.count / 3));
+    espalier_status st = esi_corners_open(o->ctx, &o->numbers, (int64_t)(o->positions.count / 3), o->file->name);
 
     for (int64_t i = 0; st == ESPALIER_OK && i < 3 * o->n_faces; i++) {
         st = esi_corners_number(o->ctx, &o->numbers, o->corners[i], &faces[i]);

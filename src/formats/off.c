@@ -137,12 +137,13 @@ espalier_status esi_off_parse(espalier_context *ctx, esi_surface *out, const esi
     if (!o) return ESPALIER_ERR_RESOURCE;
     o->ctx = ctx;
     o->file = file;
+    o->list.name = file->name;
     o->out = out;
     o->text = (esi_scan){file->bytes, file->bytes + file->size};
     st = parse_header(o);
     if (st == ESPALIER_OK) st = read_vertices(o);
     if (st == ESPALIER_OK) st = read_faces(o);
-    if (st == ESPALIER_OK) st = esi_face_list_finish(ctx, &o->list, &out->mesh, file->name);
+    if (st == ESPALIER_OK) st = esi_face_list_finish(ctx, &o->list, &out->mesh);
     esi_free(ctx, o->list.faces);
     esi_free(ctx, o);
     return st;

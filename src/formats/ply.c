@@ -452,6 +452,7 @@ espalier_status esi_ply_parse(espalier_context *ctx, esi_surface *out, const esi
     if (!p) return st;
     p->ctx = ctx;
     p->file = file;
+    p->list.name = file->name;
     p->out = out;
     p->rest = (esi_scan){file->bytes, file->bytes + file->size};
     st = parse_header(p);
@@ -462,7 +463,7 @@ espalier_status esi_ply_parse(espalier_context *ctx, esi_surface *out, const esi
         if (st != ESPALIER_OK) break;
         st = e->vertices ? read_vertices(p, e) : e->faces ? read_faces(p, e) : skip_element(p, e);
     }
-    if (st == ESPALIER_OK) st = esi_face_list_finish(ctx, &p->list, &out->mesh, file->name);
+    if (st == ESPALIER_OK) st = esi_face_list_finish(ctx, &p->list, &out->mesh);
     if (st == ESPALIER_OK) st = add_texture(p);
     esi_free(ctx, p->list.faces);
     esi_free(ctx, p);

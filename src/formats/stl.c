@@ -45,13 +45,14 @@ static espalier_status parse_binary(espalier_context *ctx, esi_mesh *mesh, const
     return st == ESPALIER_OK ? number_corners(ctx, mesh) : st;
 }
 
-static espalier_status add_vertex(espalier_context *ctx, esi_mesh *mesh, int64_t *capacity, const float v[3])
+static espalier_status add_vertex(espalier_context *ctx, esi_mesh *mesh, int64_t *capacity, const float v[3], const esi_mesh_file *file)
 {
     if (mesh->n_vertices == *capacity) {
         const int64_t more = *capacity + *capacity / 2 + 1024;
         float *vertices;
 
-        if (more > 3 * ESI_MESH_MAX_FACES) return esi_fail(ctx, ESPALIER_ERR_RESOURCE, "STL: more faces than can be numbered");
+        if (more > 3 * ESI_MESH_MAX_FACES)
+            return esi_fail(ctx, ESPALIER_ERR_RESOURCE, "%s: more faces than can be numbered", file->name);
         vertices = esi_realloc(ctx, mesh->vertices, (size_t)more, 3 * sizeof *vertices, "mesh vertices");
         if (!vertices) return ESPALIER_ERR_RESOURCE;
         mesh->vertices = vertices;
@@ -88,7 +89,7 @@ static espalier_status parse_facet(espalier_context *ctx, esi_mesh *mesh, int64_
             if (!esi_scan_number(s, &value)) return damaged(ctx, file, s->at, "a coordinate is no number");
             v[i] = (float)value;
         }
-        st = add_vertex(ctx, mesh, capacity, v);
+        st = add_vertex(ctx, mesh, capacity, v, file);
     }
     if (st != ESPALIER_OK) return st;
     if (!next_is(s, "endloop") || !next_is(s, "endfacet")) return damaged(ctx, file, s->at, "a facet with more than three vertices");

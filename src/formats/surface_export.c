@@ -4,9 +4,9 @@
  */
 #include "formats/surface_export.h"
 
+#include "base/srgb.h"
 #include "formats/image_encode.h"
 #include "formats/numbers.h"
-#include "formats/srgb.h"
 
 #include <espalier/espalier.h>
 

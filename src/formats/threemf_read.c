@@ -3,9 +3,10 @@
  * threemf_read.c: 3MF -> surface (3MF Core Specification 1.3; of the Materials Extension base materials, colour groups and textures; of the
  * Production Extension objects in other parts, as slicers write them). Every build item, components resolved, in the unit of the file.
  */
+#include "base/srgb.h"
+#include "formats/affine.h"
 #include "formats/mesh_files.h"
 #include "formats/numbers.h"
-#include "formats/srgb.h"
 #include "formats/xml.h"
 #include "formats/zip.h"
 
@@ -160,7 +161,7 @@ static void read_color(const esi_xml_tag *tag, const char *key, uint8_t out[4])
 /* Twelve numbers by columns of three, as row vectors are multiplied; nothing: identity. */
 static bool read_matrix(const esi_xml_tag *tag, double out[12])
 {
-    static const double identity[12] = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0};
+    static const double identity[12] = ESI_AFFINE_IDENTITY;
     const char *text;
     size_t len;
     esi_scan s;
@@ -382,15 +383,6 @@ static const object *find_object(const threemf *t, int32_t part, int32_t id)
     return NULL;
 }
 
-/* a after b: points go through b first. */
-static void multiply(double out[12], const double a[12], const double b[12])
-{
-    for (int r = 0; r < 3; r++) {
-        for (int c = 0; c < 4; c++)
-            out[4 * r + c] = a[4 * r] * b[c] + a[4 * r + 1] * b[4 + c] + a[4 * r + 2] * b[8 + c] + (c == 3 ? a[4 * r + 3] : 0.0);
-    }
-}
-
 /* At most MAX_DEPTH calls deep: deeper nesting, which includes every cycle, is refused. */
 static espalier_status place(threemf *t, const component *c, const double outer[12], int depth)
 {
@@ -401,7 +393,7 @@ static espalier_status place(threemf *t, const component *c, const double outer[
 
     if (!o) return damaged(t, "a component names an object that is not there");
     if (depth > MAX_DEPTH) return damaged(t, "components are nested too deep, or in themselves");
-    multiply(matrix, outer, c->matrix);
+    esi_affine_multiply(matrix, outer, c->matrix);
     if (t->instances.count >= MAX_INSTANCES) return esi_fail(t->ctx, ESPALIER_ERR_RESOURCE, "%s: too many components", t->file->name);
     i = append(t, &t->instances, sizeof *i);
     if (!i) return ESPALIER_ERR_RESOURCE;
@@ -414,7 +406,7 @@ static espalier_status place(threemf *t, const component *c, const double outer[
 
 static espalier_status place_items(threemf *t)
 {
-    static const double identity[12] = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0};
+    static const double identity[12] = ESI_AFFINE_IDENTITY;
     espalier_status st = ESPALIER_OK;
 
     for (size_t i = 0; st == ESPALIER_OK && i < t->items.count; i++) st = place(t, (const component *)t->items.items + i, identity, 0);
@@ -493,15 +485,11 @@ static espalier_status make_materials(threemf *t)
 
 /* -------------------------------------------------------------------- mesh */
 
-static double determinant(const double m[12])
-{
-    return m[0] * (m[5] * m[10] - m[6] * m[9]) - m[1] * (m[4] * m[10] - m[6] * m[8]) + m[2] * (m[4] * m[9] - m[5] * m[8]);
-}
-
 static espalier_status copy_triangles(threemf *t, const instance *i, int64_t first_vertex, int64_t *face)
 {
     const triangle *from = (const triangle *)t->triangles.items + i->o->first_triangle;
-    const bool mirrored = determinant(i->matrix) < 0.0;
+    double turn[9];
+    const bool mirrored = esi_affine_cofactors(turn, i->matrix) < 0.0;
     espalier_status st = ESPALIER_OK;
 
     for (int64_t f = 0; st == ESPALIER_OK && f < i->o->n_triangles; f++, ++*face) {
@@ -589,7 +577,7 @@ static espalier_status make_mesh(threemf *t)
     espalier_status st = make_positions(t, &positions, &n_positions, &n_faces);
 
     if (st == ESPALIER_OK) st = make_materials(t);
-    if (st == ESPALIER_OK) st = esi_corners_open(t->ctx, &t->numbers, n_positions);
+    if (st == ESPALIER_OK) st = esi_corners_open(t->ctx, &t->numbers, n_positions, t->file->name);
     if (st != ESPALIER_OK) goto done;
     t->out->mesh.faces = esi_alloc(t->ctx, (size_t)n_faces, 3 * sizeof(int32_t), "mesh faces");
     t->out->face_material = esi_alloc(t->ctx, (size_t)n_faces, sizeof(int32_t), "face materials");

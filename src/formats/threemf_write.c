@@ -4,7 +4,7 @@
  * one vertex, as printers ask for; textures are a texture2d with coordinates of their own, vertex colours a colorgroup, plain materials
  * basematerials. Triangles that name one position twice are left out, since the format forbids them.
  */
-#include "formats/srgb.h"
+#include "base/srgb.h"
 #include "formats/surface_export.h"
 #include "formats/zip.h"
 
@@ -334,7 +334,7 @@ static espalier_status add_pictures(threemf *w, esi_zip_writer *zip)
 
 static espalier_status write_package(threemf *w)
 {
-    esi_zip_writer zip = {.ctx = w->e->ctx};
+    esi_zip_writer zip = {.ctx = w->e->ctx, .name = w->e->path};
     espalier_status st = esi_file_set_open(&w->e->files, &zip.out, w->e->path);
 
     if (st == ESPALIER_OK)

@@ -3,7 +3,7 @@
  * usdz_write.c: surface -> USDZ: a zip of stored entries at multiples of 64 bytes, first the stage as text (usda), then its PNG pictures.
  * Equal positions are one point; texture coordinates and normals belong to corners of faces. Materials are UsdPreviewSurface.
  */
-#include "formats/srgb.h"
+#include "base/srgb.h"
 #include "formats/surface_export.h"
 #include "formats/zip.h"
 
@@ -332,7 +332,7 @@ static espalier_status build_stage(usdz *w)
 static espalier_status write_package(usdz *w)
 {
     espalier_context *ctx = w->e->ctx;
-    esi_zip_writer zip = {.ctx = ctx};
+    esi_zip_writer zip = {.ctx = ctx, .name = w->e->path};
     espalier_status st = esi_file_set_open(&w->e->files, &zip.out, w->e->path);
 
     if (st == ESPALIER_OK) st = esi_zip_add(&zip, "model.usda", w->t.data, w->t.len, 0, ALIGN);

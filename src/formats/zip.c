@@ -197,7 +197,7 @@ static espalier_status note_entry(esi_zip_writer *zip, const char *name, bool de
 
 static espalier_status too_large(esi_zip_writer *zip)
 {
-    return esi_fail(zip->ctx, ESPALIER_ERR_RESOURCE, "the result needs more than the 4 GiB of a zip archive");
+    return esi_fail(zip->ctx, ESPALIER_ERR_RESOURCE, "%s: it needs more than the 4 GiB of a zip archive", zip->name);
 }
 
 espalier_status esi_zip_add(esi_zip_writer *zip, const char *name, const void *bytes, size_t size, int level, uint32_t align)

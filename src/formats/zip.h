@@ -36,12 +36,13 @@ espalier_status esi_zip_extract(espalier_context *ctx, const esi_zip *zip, const
 
 typedef struct esi_zip_writer {
     espalier_context *ctx;
+    const char *name;              /* of the archive, for messages */
     esi_writer *out;
     esi_text directory;
     size_t n_entries;
 } esi_zip_writer;
 
-/* Zero-initialise with ctx and out. level 0 = stored; align: the entry's bytes begin at a multiple of it (0 = anywhere). Entries bear the
+/* Zero-initialise with ctx, name and out. level 0 = stored; align: the entry's bytes begin at a multiple of it (0 = anywhere). Entries bear the
  * date 1980-01-01, so that the same contents give the same bytes. ERR_RESOURCE beyond 4 GiB or 65,534 entries. */
 espalier_status esi_zip_add(esi_zip_writer *zip, const char *name, const void *bytes, size_t size, int level, uint32_t align);
 /* Writes the directory; `out` stays open. */

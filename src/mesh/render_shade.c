@@ -4,15 +4,14 @@
  * Lambert's law for one distant lamp.
  */
 #include "base/math64.h"
+#include "base/srgb.h"
 #include "mesh/render_internal.h"
 #include "mesh/vec.h"
 
-static double decode(double s) { return s <= 0.04045 ? s / 12.92 : esi_pow((s + 0.055) / 1.055, 2.4); }
-
 void esi_render_tables_set(esi_render_tables *t)
 {
-    for (int i = 0; i < 256; i++) t->linear[i] = decode(i / 255.0);
-    for (int i = 0; i < 255; i++) t->boundary[i] = decode((i + 0.5) / 255.0);
+    for (int i = 0; i < 256; i++) t->linear[i] = esi_srgb_decode(i / 255.0);
+    for (int i = 0; i < 255; i++) t->boundary[i] = esi_srgb_decode((i + 0.5) / 255.0);
 }
 
 uint8_t esi_render_encode(const esi_render_tables *t, double linear)

@@ -6,6 +6,7 @@
 #include "voxel/pbr_scene.h"
 
 #include "base/math64.h"
+#include "base/srgb.h"
 
 #include <math.h>
 
@@ -157,21 +158,11 @@ static double clamp01(double v)
     return v > 0.0 ? ESI_MIN(v, 1.0) : 0.0;
 }
 
-static double decode_srgb(double v)
-{
-    return v <= 0.04045 ? v / 12.92 : esi_pow((v + 0.055) / 1.055, 2.4);
-}
-
-static double encode_srgb(double v)
-{
-    return v <= 0.0031308 ? v * 12.92 : 1.055 * esi_pow(v, 1.0 / 2.4) - 0.055;
-}
-
 /* An encoded colour times a linear factor. */
 static double times_linear(double encoded, double factor)
 {
     if (factor == 1.0) return encoded;
-    return clamp01(encode_srgb(clamp01(decode_srgb(clamp01(encoded)) * factor)));
+    return clamp01(esi_srgb_encode(clamp01(esi_srgb_decode(clamp01(encoded)) * factor)));
 }
 
 /* Vertex colour, linear RGB and alpha. */
@@ -184,7 +175,7 @@ static void vertex_color(double out[4], const esi_pbr_scene *scene, int32_t face
         for (int k = 0; k < 3 && scene->colors; k++) {
             const double v = (double)scene->colors[4 * (int64_t)corner[k] + c] / 255.0;
 
-            out[c] += bary[k] * (c < 3 ? decode_srgb(v) : v);
+            out[c] += bary[k] * (c < 3 ? esi_srgb_decode(v) : v);
         }
         if (out[c] > 1.0 - 1e-9) out[c] = 1.0;
     }
