@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Safetensors files <-> PyTorch state dicts, with the rounding of released checkpoints (BF16, F16). Needs no package but torch and numpy."""
+"""Safetensors files <-> PyTorch state dicts, with the rounding of released checkpoints (BF16, F16)."""
 import json
 import os
 import struct
