@@ -5,8 +5,8 @@
  * At one scale: the cells every chart touches (pack_chart.h), the largest charts first, each in all its quarter turns to the place where
  * its middle comes to lie highest, first row first; hollows and holes of those before are open to the later ones (pack_grid.h). The scale
  * is bracketed and bisected; then, where that is cheap, larger scales are tried with the charts that did not fit moved forward in the
- * order. A cell is a texel up to MAX_CELLS, more texels beyond and while the scale is still being looked for; what was found with larger
- * cells is valid too. Between two charts lie `padding` texels that neither of them touches, not even with a corner.
+ * order. A cell is a texel up to MAX_CELLS, more texels beyond and, unless charts are small, while the scale is being looked for; what was
+ * found with larger cells is valid too. Between two charts lie `padding` texels that neither of them touches, not even with a corner.
  */
 #include "mesh/pack.h"
 
@@ -17,15 +17,19 @@
 #include <stdlib.h>
 
 #define MAX_CELLS 4096                         /* per side */
-#define COARSE_CELLS 1024
+#define COARSE_CELLS 1024                      /* at most, while the scale is being looked for; below, cells of two texels do */
+#define COARSE_CHART 80                        /* unless a chart has a smaller square of the atlas on average (side in texels) */
 #define MANY_CHARTS 2000                       /* beyond, not every row is searched for every chart, and nothing is tried twice */
 #define CACHED_WORDS (INT64_C(8) << 20)        /* of masks that are kept between attempts */
-#define EXPECTED_FILL 0.80                     /* of the square by charts and half their padding: where the search begins */
+#define EXPECTED_FILL 0.71                     /* of the square by charts and half their padding: where the search begins */
 #define STEP 1.03
-#define CLOSE 1.012                            /* ratio of scales at which bisection ends */
+#define CLOSE 1.004                            /* ratio of scales at which bisection ends; */
+#define CLOSE_MANY 1.012                       /* with many charts */
 #define ATTEMPTS 6                             /* at one larger scale */
 #define FINE_ATTEMPTS 2                        /* the same, with the final cells */
-#define WORK (INT64_C(30) << 20)               /* for trying larger scales: run look-ups, roughly */
+#define WORK_PER_FACE 250                      /* run look-ups for trying scales, in an atlas of 1024: about as long as making the charts */
+#define LEAST_WORK (UINT64_C(1) << 20)
+#define MOST_WORK (UINT64_C(30) << 20)
 #define CLASS_RATIO 0.95                       /* many charts: area at which the search starts from the first row again */
 #define LOOK_BACK 2                            /* many charts: heights above the last place where the search for the next one begins */
 
@@ -160,7 +164,7 @@ static espalier_status find_place(packer *p, const esi_pack_mask *mask, place *b
             square = esi_pack_square_turn(square, m);
             m = &p->turned[t];
         }
-        if ((st = esi_pack_shape_set(p->ctx, &p->shape, m, square)) != ESPALIER_OK) return st;
+        if ((st = esi_pack_shape_set(p->ctx, &p->shape, &p->grid, m, square)) != ESPALIER_OK) return st;
         p->work += (uint64_t)p->shape.n_runs + 200;
         if (*fits) limit = (int32_t)((best_height - depth * m->height - 1) / 2);
         if (p->charts.n <= MANY_CHARTS) p->from_row[t] = 0;
@@ -308,6 +312,7 @@ static espalier_status too_small(const packer *p)
 static espalier_status bracket(packer *p, double least, int32_t cell)
 {
     espalier_status st;
+    const double close = p->charts.n > MANY_CHARTS ? CLOSE_MANY : CLOSE;
     double scale = ESI_MAX(expected_scale(p), least), step = STEP, above = 0.0;
     bool fits = false;
 
@@ -324,7 +329,7 @@ static espalier_status bracket(packer *p, double least, int32_t cell)
         if ((st = try_scale(p, scale, cell, &fits)) != ESPALIER_OK) return st;
         if (!fits) above = scale;
     }
-    while (above > p->best_scale * CLOSE) {
+    while (above > p->best_scale * close) {
         scale = sqrt(above * p->best_scale);
         if ((st = try_scale(p, scale, cell, &fits)) != ESPALIER_OK) return st;
         if (!fits) above = scale;
@@ -339,16 +344,15 @@ static void move_forward(packer *p, int32_t i)
     qsort(p->order, (size_t)p->charts.n, sizeof *p->order, compare_keys);
 }
 
-static espalier_status improve(packer *p, int32_t cell, int attempts, double step)
+static espalier_status improve(packer *p, int32_t cell, int attempts, double step, uint64_t most_work)
 {
-    p->work = 0;
     memcpy(p->order, p->best_order, (size_t)p->charts.n * sizeof *p->order);
-    while (step > 0.002 && p->work < (uint64_t)WORK) {
+    while (step > 0.002 && p->work < most_work) {
         espalier_status st = set_scale(p, p->best_scale * (1.0 + step), cell);
         bool fits = false;
 
         if (st != ESPALIER_OK) return st;
-        for (int i = 0; i < attempts && !fits && p->work < (uint64_t)WORK; i++) {
+        for (int i = 0; i < attempts && !fits && p->work < most_work; i++) {
             if ((st = attempt(p, 1 + i % 2, &fits)) != ESPALIER_OK) return st;
             if (p->failed >= 0) move_forward(p, p->failed);
             else break;
@@ -358,10 +362,26 @@ static espalier_status improve(packer *p, int32_t cell, int attempts, double ste
     return ESPALIER_OK;
 }
 
+static int32_t coarse_cell(const packer *p, int32_t fine)
+{
+    const int64_t texels = (int64_t)p->atlas * p->atlas;
+
+    if (p->charts.n > MANY_CHARTS || texels < (int64_t)COARSE_CHART * COARSE_CHART * p->charts.n) return fine;
+    return ESI_MAX(ESI_MAX(fine, p->atlas / COARSE_CELLS), ESI_MIN(2, 2 * p->atlas / COARSE_CELLS));
+}
+
+static uint64_t work_allowed(const packer *p)
+{
+    const uint64_t atlas = (uint64_t)ESI_MAX(p->atlas, 1024), faces = ESI_MIN((uint64_t)p->charts.mesh->n_faces, MOST_WORK / WORK_PER_FACE);
+
+    return ESI_MIN(ESI_MAX(faces * WORK_PER_FACE, LEAST_WORK) * atlas / 1024 * atlas / 1024, MOST_WORK);
+}
+
 static espalier_status find_scale(packer *p)
 {
     const int32_t fine = (p->atlas + MAX_CELLS - 1) / MAX_CELLS;
-    const int32_t coarse = p->charts.n <= MANY_CHARTS ? ESI_MAX(fine, p->atlas / COARSE_CELLS) : fine;
+    const int32_t coarse = coarse_cell(p, fine);
+    const uint64_t most_work = work_allowed(p);
     const double longest = longest_extent(p);
     espalier_status st;
     bool fits = true;
@@ -371,8 +391,9 @@ static espalier_status find_scale(packer *p)
         return fits ? ESPALIER_OK : too_small(p);
     }
     if ((st = bracket(p, 0.5 / longest, coarse)) != ESPALIER_OK || p->charts.n > MANY_CHARTS) return st;
-    if ((st = improve(p, coarse, ATTEMPTS, 0.008)) != ESPALIER_OK || fine == coarse) return st;
-    return improve(p, fine, FINE_ATTEMPTS, 0.012);
+    if (fine == coarse) return improve(p, fine, ATTEMPTS, 0.008, most_work);
+    if ((st = improve(p, coarse, ATTEMPTS, 0.008, most_work / 2)) != ESPALIER_OK) return st;
+    return improve(p, fine, FINE_ATTEMPTS, 0.012, most_work);
 }
 
 /* ------------------------------------------------------------ result */

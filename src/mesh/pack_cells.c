@@ -4,7 +4,6 @@
  * is drawn with everything it touches, and the rest is filled by parity along the lines of cell centres. Faces inside a chart, by far the
  * most, need not be looked at.
  */
-#include "base/math64.h"
 #include "mesh/pack_chart.h"
 
 static void set_bits(uint64_t *row, int32_t begin, int32_t last)
@@ -70,6 +69,38 @@ static void face_cells(const double c[3][2], double slack, esi_pack_mask *mask)
     }
 }
 
+static int32_t ceil_to_int(double v)           /* v >= 0 */
+{
+    const int32_t whole = (int32_t)v;
+
+    return whole + (whole < v);
+}
+
+/* The same for a line. */
+static void side_cells(const double a[2], const double b[2], double slack, esi_pack_mask *mask)
+{
+    const double *low = a[1] <= b[1] ? a : b, *high = low == a ? b : a;
+    const int32_t x_first = (int32_t)ESI_MAX(ESI_MIN(a[0], b[0]) - slack, 0.0), y_first = (int32_t)ESI_MAX(low[1] - slack, 0.0);
+    const int32_t x_last = ESI_MIN((int32_t)(ESI_MAX(a[0], b[0]) + slack), mask->width - 1);
+    const int32_t y_last = ESI_MIN((int32_t)(high[1] + slack), mask->height - 1);
+    double slope;
+
+    if (x_first == x_last || y_first == y_last) {
+        for (int32_t y = y_first; y <= y_last; y++) set_bits(mask->words + (int64_t)y * mask->stride, x_first, x_last);
+        return;
+    }
+    slope = low[1] != high[1] ? (high[0] - low[0]) / (high[1] - low[1]) : 0.0;
+    for (int32_t y = y_first; y <= y_last; y++) {
+        const double below = y - slack, above = y + 1 + slack;
+        const double bottom = low[1] >= below ? low[0] : low[0] + (below - low[1]) * slope;
+        const double top = high[1] <= above ? high[0] : low[0] + (above - low[1]) * slope;
+        const double left = ESI_MIN(bottom, top), right = ESI_MAX(bottom, top);
+
+        set_bits(mask->words + (int64_t)y * mask->stride, ESI_MAX((int32_t)ESI_MAX(left - slack, 0.0), x_first),
+                 ESI_MIN((int32_t)(right + slack), x_last));
+    }
+}
+
 static void scaled_corners(const esi_pack_charts *p, int32_t chart, int32_t face, int32_t cell, double corner[3][2])
 {
     esi_pack_corners(p, chart, face, corner);
@@ -80,14 +111,14 @@ static void scaled_corners(const esi_pack_charts *p, int32_t chart, int32_t face
 static void flip_crossings(const double a[2], const double b[2], esi_pack_mask *parity)
 {
     const double *low = a[1] <= b[1] ? a : b, *high = low == a ? b : a;
-    const int32_t first = (int32_t)esi_ceil(ESI_MAX(low[1] - 0.5, 0.0));
+    const int32_t first = ceil_to_int(ESI_MAX(low[1] - 0.5, 0.0));
     double slope;
 
     if (!(low[1] < high[1])) return;
     slope = (high[0] - low[0]) / (high[1] - low[1]);
     for (int32_t y = first; y + 0.5 < high[1] && y < parity->height; y++) {
         const double x = low[0] + (y + 0.5 - low[1]) * slope;
-        const int32_t at = (int32_t)esi_ceil(ESI_MIN(ESI_MAX(x - 0.5, 0.0), (double)parity->width));
+        const int32_t at = ceil_to_int(ESI_MIN(ESI_MAX(x - 0.5, 0.0), (double)parity->width));
 
         if (at < parity->width) parity->words[(int64_t)y * parity->stride + at / 64] ^= UINT64_C(1) << (at % 64);
     }
@@ -115,11 +146,12 @@ static void fill_parity(const esi_pack_mask *parity, esi_pack_mask *mask)
 espalier_status esi_pack_chart_cells(espalier_context *ctx, const esi_pack_charts *p, int32_t chart, esi_pack_mask *mask, int32_t cell,
                                      esi_pack_mask *scratch, bool by_faces)
 {
+    const esi_pack_chart *c = &p->charts[chart];
     const double slack = ESI_PACK_SLACK / cell;
     double corner[3][2];
     espalier_status st;
 
-    if (by_faces || p->charts[chart].folded || p->charts[chart].point) {
+    if (by_faces || c->folded || c->point) {
         for (int32_t i = p->start[chart]; i < p->start[chart + 1]; i++) {
             scaled_corners(p, chart, p->faces[i], cell, corner);
             face_cells((const double (*)[2])corner, slack, mask);
@@ -128,15 +160,16 @@ espalier_status esi_pack_chart_cells(espalier_context *ctx, const esi_pack_chart
     }
     if ((st = esi_pack_mask_set(ctx, scratch, mask->width, mask->height)) != ESPALIER_OK) return st;
     for (int32_t i = p->border_start[chart]; i < p->border_start[chart + 1]; i++) {
-        const int32_t k = p->borders[i] % 3;
-        double side[3][2];
+        double end[2][2];
 
-        scaled_corners(p, chart, p->borders[i] / 3, cell, corner);
-        memcpy(side[0], corner[k], sizeof side[0]);
-        memcpy(side[1], corner[(k + 1) % 3], sizeof side[1]);
-        memcpy(side[2], side[1], sizeof side[2]);
-        face_cells((const double (*)[2])side, slack, mask);
-        flip_crossings(side[0], side[1], scratch);
+        for (int k = 0; k < 2; k++) {
+            const double x = p->border_ends[i][k][0], y = p->border_ends[i][k][1];
+
+            end[k][0] = (c->matrix[0][0] * x + c->matrix[0][1] * y + c->offset[0]) / cell;
+            end[k][1] = (c->matrix[1][0] * x + c->matrix[1][1] * y + c->offset[1]) / cell;
+        }
+        side_cells(end[0], end[1], slack, mask);
+        flip_crossings(end[0], end[1], scratch);
     }
     fill_parity(scratch, mask);
     return ESPALIER_OK;

@@ -67,8 +67,8 @@ static int64_t drop_inner_points(double (*p)[2], int64_t n)
     return kept;
 }
 
-/* Convex hull, counter-clockwise (Andrew's monotone chain): the lower chain is followed by the upper one. Points nearly on a line may stay in
- * both, each time on the side where rounding puts them: room for 2 n. */
+/* Convex hull, counter-clockwise (Andrew's monotone chain): the lower chain is followed by the upper one. Points nearly on a line may
+ * stay in both, each time on the side where rounding puts them: room for 2 n. */
 static int64_t convex_hull(double (*p)[2], int64_t n, double (*hull)[2])
 {
     int64_t k = 0;
@@ -243,7 +243,8 @@ static espalier_status find_borders(espalier_context *ctx, esi_pack_charts *p)
     }
     for (int32_t i = 0; i < p->n; i++) p->border_start[i + 2] += p->border_start[i + 1];
     p->borders = esi_alloc(ctx, (size_t)p->border_start[p->n + 1], sizeof *p->borders, "borders of charts");
-    if (!p->borders) {
+    p->border_ends = esi_alloc(ctx, (size_t)p->border_start[p->n + 1], sizeof *p->border_ends, "borders of charts");
+    if (!p->borders || !p->border_ends) {
         st = ESPALIER_ERR_RESOURCE;
         goto done;
     }
@@ -253,6 +254,20 @@ static espalier_status find_borders(espalier_context *ctx, esi_pack_charts *p)
 done:
     esi_free(ctx, opposite);
     return st;
+}
+
+/* Ends of the chart's border sides, from the low corner of its box. */
+static void frame_borders(const esi_pack_charts *p, int32_t chart)
+{
+    const esi_pack_chart *c = &p->charts[chart];
+
+    for (int32_t i = p->border_start[chart]; i < p->border_start[chart + 1]; i++) {
+        const int32_t face = p->borders[i] / 3, k = p->borders[i] % 3;
+        double corner[3][2];
+
+        framed(p, c, face, corner);
+        for (int j = 0; j < 4; j++) p->border_ends[i][j / 2][j % 2] = corner[(k + j / 2) % 3][j % 2] - c->low[j % 2];
+    }
 }
 
 typedef struct prepare_job {
@@ -286,6 +301,7 @@ static void prepare_group(void *arg, size_t task, int slot)
             esi_free(job->ctx, points);
         }
         measure_chart(p, chart, begin, end);
+        frame_borders(p, i);
     }
 }
 
@@ -315,6 +331,7 @@ void esi_pack_charts_free(espalier_context *ctx, esi_pack_charts *p)
     esi_free(ctx, p->faces);
     esi_free(ctx, p->border_start);
     esi_free(ctx, p->borders);
+    esi_free(ctx, p->border_ends);
     memset(p, 0, sizeof *p);
 }
 

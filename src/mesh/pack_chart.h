@@ -32,6 +32,7 @@ typedef struct esi_pack_charts {
     int32_t n;
     int32_t *start, *faces;        /* faces of a chart: faces[start[i] .. start[i + 1]), ascending */
     int32_t *border_start, *borders;           /* sides at its border, by the corner they begin at, in the same way */
+    double (*border_ends)[2][2];               /* of these sides, in the chart's frame from `low` */
     double area;
 } esi_pack_charts;
 

@@ -25,8 +25,9 @@ espalier_status esi_pack_grid_new(espalier_context *ctx, esi_pack_grid *out, int
 void esi_pack_grid_clear(esi_pack_grid *grid);
 void esi_pack_grid_free(espalier_context *ctx, esi_pack_grid *grid);
 
-/* A run of cells of one row of a shape, as two runs of 2^level that start at the columns. */
-typedef struct esi_pack_run { int32_t row, level, first, second; } esi_pack_run;
+/* A run of cells of one row of a shape, as two runs of 2^level cells: where 64 places' bits for them lie in the grid's runs, from the word
+ * at which the first place has the shape's square. */
+typedef struct esi_pack_run { int32_t offset[2], shift[2]; } esi_pack_run;
 
 /* A square of 2^level cells a side, all of them in the shape. level -1: there are no cells. */
 typedef struct esi_pack_square { int32_t level, x, y; } esi_pack_square;
@@ -34,32 +35,24 @@ typedef struct esi_pack_square { int32_t level, x, y; } esi_pack_square;
 typedef struct esi_pack_shape {
     int32_t width, height;
     esi_pack_square square;
-    esi_pack_run *runs;            /* the telling ones first */
+    esi_pack_run *runs;            /* the telling ones first, see find */
     int64_t n_runs, cap_runs;
     esi_pack_mask scratch;
 } esi_pack_shape;
 /* The largest such square of a mask, and where it is after a quarter turn. */
 espalier_status esi_pack_shape_square(espalier_context *ctx, esi_pack_shape *shape, const esi_pack_mask *mask, esi_pack_square *square);
 esi_pack_square esi_pack_square_turn(esi_pack_square square, const esi_pack_mask *before);
-/* Runs of a mask; the shape's memory is used again. */
-espalier_status esi_pack_shape_set(espalier_context *ctx, esi_pack_shape *shape, const esi_pack_mask *mask, esi_pack_square square);
+/* Runs of a mask, for grids of this size and number of levels; the shape's memory is used again. */
+espalier_status esi_pack_shape_set(espalier_context *ctx, esi_pack_shape *shape, const esi_pack_grid *grid, const esi_pack_mask *mask,
+                                   esi_pack_square square);
 void esi_pack_shape_free(espalier_context *ctx, esi_pack_shape *shape);
 
-/* First place in rows [y_begin, y_end] (row by row, left to right) where the shape covers free cells only. *work grows by the number of
- * look-ups. */
-bool esi_pack_grid_find(const esi_pack_grid *grid, const esi_pack_shape *shape, int32_t y_begin, int32_t y_end, int32_t *x, int32_t *y,
+/* First place in rows [y_begin, y_end] (row by row, left to right) where the shape covers free cells only. Reorders the shape's runs. *work
+ * grows by the number of look-ups. */
+bool esi_pack_grid_find(const esi_pack_grid *grid, esi_pack_shape *shape, int32_t y_begin, int32_t y_end, int32_t *x, int32_t *y,
                         uint64_t *work);
 
 /* Take the cells of a mask at (x, y), which may stick out on all sides. Levels above `levels` are no longer kept. */
 void esi_pack_grid_take(esi_pack_grid *grid, const esi_pack_mask *mask, int32_t x, int32_t y, int32_t levels);
-
-/* 64 bits of a row from column x on. */
-static inline uint64_t esi_pack_bits(const uint64_t *row, int32_t x)
-{
-    const uint64_t *w = row + (x >> 6);
-    const int s = x & 63;
-
-    return (w[0] >> s) | ((w[1] << 1) << (63 - s));
-}
 
 #endif

@@ -143,7 +143,7 @@ static void places(void **state)
             for (int32_t i = 0; i < 1 << (2 * square.level); i++) {
                 assert_true(cell(&m, square.x + i % (1 << square.level), square.y + (i >> square.level)));
             }
-            assert_int_equal(esi_pack_shape_set(t.ctx, &shape, &m, square), ESPALIER_OK);
+            assert_int_equal(esi_pack_shape_set(t.ctx, &shape, &grid, &m, square), ESPALIER_OK);
             ok = esi_pack_grid_find(&grid, &shape, y_begin, y_end, &x, &y, &work);
             assert_int_equal(ok, plain_find(taken, size, &m, y_begin, y_end, &px, &py));
             found += ok;
@@ -293,7 +293,8 @@ static void cells_by_outline(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(masks), cmocka_unit_test(places), cmocka_unit_test(smallest_box), cmocka_unit_test(smallest_box_of_a_line),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(masks), cmocka_unit_test(places), cmocka_unit_test(smallest_box),
+                                       cmocka_unit_test(smallest_box_of_a_line),
                                        cmocka_unit_test(cells_by_outline)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
