@@ -14,8 +14,8 @@ if [ "${1:-}" = validator ]; then
     exit 0
 fi
 
-packages="gcc cmake ninja-build make pkg-config libc6-dev libpng-dev libjpeg62-turbo-dev libwebp-dev libjansson-dev libassimp-dev zlib1g-dev liblzma-dev libzstd-dev"
-[ "${2:-}" = check ] && packages="$packages libcmocka-dev clang llvm libclang-rt-14-dev clang-format g++ gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user python3 nodejs npm assimp-utils"
+packages="gcc cmake ninja-build make pkg-config libc6-dev libpng-dev libjpeg62-turbo-dev libwebp-dev libjansson-dev libassimp-dev zlib1g-dev liblzma-dev libzstd-dev libvulkan-dev glslc"
+[ "${2:-}" = check ] && packages="$packages libcmocka-dev clang llvm libclang-rt-14-dev clang-format g++ gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user python3 nodejs npm assimp-utils mesa-vulkan-drivers vulkan-validationlayers spirv-tools spirv-cross"
 [ "${1:-}" = build ] || { echo "usage: deps.sh build [check]" >&2; exit 2; }
 
 command -v dpkg-query >/dev/null 2>&1 || {

@@ -65,7 +65,8 @@ typedef struct espalier_allocator {
 typedef enum espalier_log_level {
     ESPALIER_LOG_DEBUG   = 0,
     ESPALIER_LOG_INFO    = 1,
-    ESPALIER_LOG_WARNING = 2
+    ESPALIER_LOG_WARNING = 2,
+    ESPALIER_LOG_ERROR   = 3    /* why a call without a context failed; all others keep their text in it */
 } espalier_log_level;
 
 /* Receives one line without newline. The library itself never prints. May be called from any thread that

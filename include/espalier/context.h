@@ -41,6 +41,8 @@ typedef struct espalier_runtime_options {
     espalier_allocator  allocator;       /* all zero = the C library's */
     espalier_log_fn     log;             /* NULL = silence */
     void               *log_user;
+    const char         *device;          /* where networks run: NULL or "cpu"; "auto": a discrete or integrated GPU, else the CPU;
+                                            "vulkan": the best Vulkan device; "vulkan:N"; or a part of a device's name */
 } espalier_runtime_options;
 
 /* All cores, the best level, the C library's memory, silence. */
@@ -48,12 +50,15 @@ ESPALIER_API espalier_runtime_options espalier_runtime_options_default(void);
 
 /* options may be NULL (the defaults). On success *out must be released with espalier_runtime_free() after all its contexts and models.
  * Otherwise *out is NULL: ESPALIER_ERR_ARG (threads < 0 or > 1024, unknown level), ESPALIER_ERR_DEVICE (level not supported here),
- * ESPALIER_ERR_RESOURCE (no memory or threads). */
+ * ESPALIER_ERR_RESOURCE (no memory or threads). ESPALIER_ERR_DEVICE also when the device is not there or computes wrongly: the reason goes
+ * to the log as ESPALIER_LOG_ERROR. "auto" logs what it took, or why it took the CPU. */
 ESPALIER_API espalier_status espalier_runtime_create(espalier_runtime **out, const espalier_runtime_options *options);
 ESPALIER_API void espalier_runtime_free(espalier_runtime *runtime);      /* NULL is fine */
 
 /* Compute threads in use, the calling one included; and the level in use, never BEST. */
 ESPALIER_API int espalier_runtime_threads(const espalier_runtime *runtime);
+/* Where networks run: "cpu", or such as "vulkan:0 NAME (driver; fma fused)". Valid as long as the runtime. */
+ESPALIER_API const char *espalier_runtime_device(const espalier_runtime *runtime);
 ESPALIER_API espalier_cpu_level espalier_runtime_cpu_level(const espalier_runtime *runtime);
 ESPALIER_API const char *espalier_cpu_level_name(espalier_cpu_level level);       /* "generic", "avx2", ...; "?" if unknown */
 ESPALIER_API espalier_status espalier_cpu_level_parse(espalier_cpu_level *out, const char *name); /* ERR_ARG if unknown */

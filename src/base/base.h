@@ -95,6 +95,10 @@ const espalier_allocator *esi_allocator(const espalier_context *ctx);
 /* Results stay charged to the job that made them and may outlive it: they hold a reference, dropped with espalier_context_free(). */
 espalier_context *esi_context_retain(espalier_context *ctx);
 
+/* Memory that is not the host's goes on the same account: false after esi_fail() when it is over the budget. */
+bool esi_charge(espalier_context *ctx, size_t bytes, const char *what);
+void esi_discharge(espalier_context *ctx, size_t bytes);
+
 /* Bytes that may still be allocated under the budget (UINT64_MAX without one). Ops and models size their chunks with it. */
 uint64_t esi_memory_left(const espalier_context *ctx);
 uint64_t esi_memory_budget(const espalier_context *ctx);            /* 0 = none */
@@ -122,6 +126,12 @@ void esi_arena_free(espalier_context *ctx, esi_arena *arena);
 typedef void (*esi_task_fn)(void *arg, size_t task, int slot);
 espalier_status esi_parallel(espalier_context *ctx, size_t n_tasks, esi_task_fn fn, void *arg);
 int esi_slots(const espalier_context *ctx);
+
+/* A shared library that is looked for at run time, and its functions: NULL where there is none. */
+typedef void (*esi_function)(void);
+void *esi_library_open(const char *name);
+esi_function esi_library_function(void *library, const char *name);
+void esi_library_close(void *library);                              /* NULL is fine */
 
 /* Monotonic seconds, for reports only. */
 double esi_now(void);

@@ -23,7 +23,7 @@ espalier_status espalier_context_create(espalier_context **out, espalier_runtime
     if (ctx == NULL) return ESPALIER_ERR_RESOURCE;
     memset(ctx, 0, sizeof *ctx);
     ctx->runtime = runtime;
-    ctx->backend = runtime->cpu;
+    ctx->backend = runtime->gpu ? runtime->gpu : runtime->cpu;
     ctx->limits = espalier_limits_default();
     atomic_init(&ctx->references, 1);
     esi_clear_error(ctx);

@@ -18,6 +18,8 @@ struct espalier_runtime {
     esi_pool *pool;
     espalier_cpu_level cpu_level;
     struct esi_backend *cpu;                   /* created by tensor/runtime.c */
+    struct esi_backend *gpu;                   /* the same; NULL: networks run on the CPU */
+    char device[512];                          /* "cpu", or what the device is */
 };
 
 /* Called with the name of an intermediate and its tensor while networks run; golden runner and debuggers. NULL = off. */

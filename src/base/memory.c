@@ -136,6 +136,18 @@ static void *fail_budget(espalier_context *ctx, size_t bytes, const char *what)
     return NULL;
 }
 
+bool esi_charge(espalier_context *ctx, size_t bytes, const char *what)
+{
+    if (charge(ctx, bytes)) return true;
+    fail_budget(ctx, bytes, what);
+    return false;
+}
+
+void esi_discharge(espalier_context *ctx, size_t bytes)
+{
+    discharge(ctx, bytes);
+}
+
 static void *fail_no_memory(espalier_context *ctx, size_t bytes, const char *what)
 {
     char need[ESI_SIZE_TEXT];

@@ -375,38 +375,6 @@ espalier_status espalier_inspect(espalier_context *ctx, const char *path, char *
     return esi_leave(ctx, &fp, st);
 }
 
-espalier_status espalier_devices(espalier_context *ctx, char **json)
-{
-    static const espalier_cpu_level levels[] = {ESPALIER_CPU_GENERIC, ESPALIER_CPU_GENERIC_FMA, ESPALIER_CPU_AVX2, ESPALIER_CPU_AVX512,
-                                                ESPALIER_CPU_NEON};
-    esi_text text = {0};
-    esi_json_writer w = {ctx, &text, false};
-
-    if (json) *json = NULL;
-    if (!ctx || !json) return esi_refuse_null(ctx, __func__);
-    esi_clear_error(ctx);
-    esi_json_open(&w, NULL, '{');
-    esi_json_open(&w, "devices", '[');
-    esi_json_open(&w, NULL, '{');
-    esi_json_put_string(&w, "device", "cpu");
-    esi_json_put_int(&w, "threads", espalier_runtime_threads(ctx->runtime));
-    esi_json_put_string(&w, "level", espalier_cpu_level_name(ctx->runtime->cpu_level));
-    esi_json_open(&w, "levels", '{');
-    for (size_t i = 0; i < ESI_COUNT(levels); i++)
-        esi_json_put_bool(&w, espalier_cpu_level_name(levels[i]), espalier_cpu_level_supported(levels[i]) != 0);
-    esi_json_close(&w, '}');
-    esi_json_close(&w, '}');
-    esi_json_close(&w, ']');
-    esi_json_close(&w, '}');
-    esi_text_append(ctx, &text, "\n");
-    if (text.failed) {
-        esi_text_free(ctx, &text);
-        return esi_fail(ctx, ESPALIER_ERR_RESOURCE, "out of memory for the list of devices");
-    }
-    *json = text.data;
-    return ESPALIER_OK;
-}
-
 void espalier_text_free(espalier_context *ctx, char *text)
 {
     if (ctx) esi_free(ctx, text);

@@ -164,7 +164,7 @@ static void put_run(esi_json_writer *w, const espalier_report *r)
     esi_json_open(w, "run", '{');
     esi_json_put_string(w, "version", espalier_version());
     esi_json_put_int(w, "arithmetic_version", ESPALIER_ARITHMETIC_VERSION);
-    esi_json_put_string(w, "device", "cpu");
+    esi_json_put_string(w, "device", r->owner->runtime->device);
     esi_json_put_string(w, "cpu_level", espalier_cpu_level_name(r->owner->runtime->cpu_level));
     esi_json_put_int(w, "threads", espalier_runtime_threads(r->owner->runtime));
     esi_json_put_int(w, "memory_budget", (int64_t)r->owner->budget);

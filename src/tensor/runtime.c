@@ -5,6 +5,9 @@
 #include "base/context.h"
 #include "tensor/backend.h"
 #include "tensor/cpu/cpu.h"
+#include "tensor/vulkan/vulkan.h"
+
+#include <stdio.h>
 
 static const char *const level_names[] = {"best", "generic", "generic-fma", "avx2", "avx512", "neon"};
 
@@ -47,6 +50,34 @@ static espalier_cpu_level best_level(void)
     return ESPALIER_CPU_GENERIC;
 }
 
+static void log_line(const espalier_runtime *rt, espalier_log_level level, const char *line)
+{
+    if (rt->log) rt->log(rt->log_user, level, line);
+}
+
+/* Where networks run. Only "auto" may end on the CPU without being told to. */
+static espalier_status choose_device(espalier_runtime *rt, const char *wanted)
+{
+    bool automatic = wanted && strcmp(wanted, "auto") == 0;
+    char message[ESI_VULKAN_TEXT];
+    espalier_status st;
+
+    snprintf(rt->device, sizeof rt->device, "cpu");
+    if (!wanted || strcmp(wanted, "cpu") == 0) return ESPALIER_OK;
+    st = esi_vulkan_create(&rt->gpu, &rt->allocator, rt->cpu->kernels, wanted, NULL, message);
+    if (st == ESPALIER_OK) {
+        snprintf(rt->device, sizeof rt->device, "%s", message);
+    } else if (automatic && st == ESPALIER_ERR_DEVICE) {
+        char line[ESI_VULKAN_TEXT + 32];
+        snprintf(line, sizeof line, "networks run on the CPU: %s", message);
+        log_line(rt, ESPALIER_LOG_INFO, line);
+        st = ESPALIER_OK;
+    } else {
+        log_line(rt, ESPALIER_LOG_ERROR, message);
+    }
+    return st;
+}
+
 espalier_status espalier_runtime_create(espalier_runtime **out, const espalier_runtime_options *options)
 {
     espalier_runtime_options o = espalier_runtime_options_default();
@@ -73,6 +104,7 @@ espalier_status espalier_runtime_create(espalier_runtime **out, const espalier_r
     rt->cpu_level = o.cpu_level;
     st = esi_pool_create(&rt->pool, &rt->allocator, o.threads);
     if (st == ESPALIER_OK) st = esi_cpu_backend_create(&rt->cpu, &rt->allocator, o.cpu_level);
+    if (st == ESPALIER_OK) st = choose_device(rt, o.device);
     if (st != ESPALIER_OK) {
         espalier_runtime_free(rt);
         return st;
@@ -87,6 +119,7 @@ void espalier_runtime_free(espalier_runtime *runtime)
 
     if (!runtime) return;
     allocator = runtime->allocator;
+    if (runtime->gpu) runtime->gpu->destroy(runtime->gpu, &allocator);
     if (runtime->cpu) runtime->cpu->destroy(runtime->cpu, &allocator);
     esi_pool_free(runtime->pool);
     esi_raw_free(&allocator, runtime, sizeof *runtime);
@@ -100,4 +133,9 @@ int espalier_runtime_threads(const espalier_runtime *runtime)
 espalier_cpu_level espalier_runtime_cpu_level(const espalier_runtime *runtime)
 {
     return runtime ? runtime->cpu_level : ESPALIER_CPU_BEST;
+}
+
+const char *espalier_runtime_device(const espalier_runtime *runtime)
+{
+    return runtime ? runtime->device : "?";
 }

@@ -92,7 +92,7 @@ class BadOptions(CommandTest):
         self.assertEqual(read(self.path('a.png')), read(MICRO_PICTURE))
 
     def test_level_that_is_not_here(self):
-        listed = self.succeed('devices').out
+        listed = self.succeed('devices').out.splitlines()[0]
         missing = [level for level in ('avx2', 'avx512', 'neon') if level not in listed.split('supported:')[1].rstrip(')\n').split()]
         self.assertTrue(missing)
         self.fail_with(DEVICE, *self.micro('-o', 'x.glb', '--cpu-level', missing[0]), says=missing[0])

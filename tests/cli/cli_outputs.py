@@ -149,7 +149,7 @@ class SameBytes(CommandTest):
         return both
 
     def levels(self):
-        return self.succeed('devices').out.split('supported:')[1].rstrip(')\n').split()
+        return self.succeed('devices').out.splitlines()[0].split('supported:')[1].rstrip(')').split()
 
     def test_twice(self):
         for dump in ('x.espd', 'x.qtm3d', 'x.bin'):

@@ -3,11 +3,17 @@
  * check_kernels.c: compares every CPU level with the plain C kernels, byte by byte, on 1, 2 and 5 threads, including the bytes around the
  * output; and the plain C kernels with double-precision loops.
  *
- *   check_kernels [--cpu-level NAME]
+ *   check_kernels [--cpu-level NAME | --device NAME [--fma KIND] [--ops LIST] [--lower-limits]]
+ *
+ * --device compares a Vulkan device instead of the CPU levels; KIND (fused, fp64, integer) makes it use one way to an exact fma; LIST is a
+ * comma-separated list of the cases' names; --lower-limits makes its bindings and allocations small, so that every op is cut.
  *
  * NaN is a class: any NaN equals any other.
  */
 #include "kernels/kernel_cases.h"
+
+#include "tensor/backend.h"
+#include "tensor/vulkan/vulkan.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +30,8 @@ typedef struct checker {
     espalier_context *contexts[16];
     char names[16][32];
     size_t n_contexts, n_cases, n_comparisons, n_failures;
+    const char *ops;                /* names of the cases to run, comma-separated; NULL = all */
+    esi_backend *device;
 } checker;
 
 /* Values outside the output view must still be the pattern that kernel_cases.c wrote. */
@@ -102,9 +110,18 @@ static void compare(checker *k, const kernel_case *c, const char *where, const r
         }
 }
 
+static bool is_wanted(const char *list, const char *op)
+{
+    size_t n = strlen(op);
+    for (const char *p = list; p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)
+        if (strncmp(p, op, n) == 0 && (p[n] == ',' || p[n] == 0)) return true;
+    return list == NULL;
+}
+
 static void visit(void *user, const kernel_case *c)
 {
     checker *k = user;
+    if (!is_wanted(k->ops, c->op)) return;
     uint64_t seed = 1000 + k->n_cases++;
     result want = run_case(k->plain, c, seed);
 
@@ -140,6 +157,44 @@ static void close_context(espalier_context *ctx)
     espalier_runtime_free(rt);
 }
 
+/* The backend says once for each op that it runs on the CPU instead. */
+static void print_log(void *user, espalier_log_level level, const char *line)
+{
+    (void)user;
+    (void)level;
+    printf("check_kernels: %s\n", line);
+}
+
+/* The device as the only context to compare. 0, 77 when there is none, or 2. */
+static int open_device(checker *k, int argc, char **argv)
+{
+    static const char *const kinds[] = {"auto", "fused", "fp64", "integer"};
+    esi_vulkan_hooks hooks = {0};
+    char message[ESI_VULKAN_TEXT];
+    espalier_status st;
+
+    for (int i = 3; i < argc; i++) {
+        if (strcmp(argv[i], "--lower-limits") == 0) {
+            hooks.max_allocation = 1 << 20;
+            hooks.max_range = 4096;
+            continue;
+        }
+        if (i + 1 < argc && strcmp(argv[i], "--ops") == 0) k->ops = argv[i + 1];
+        else if (i + 1 < argc && strcmp(argv[i], "--fma") == 0) {
+            while (hooks.fma < ESI_VULKAN_FMA_INTEGER && strcmp(kinds[hooks.fma], argv[i + 1]) != 0) hooks.fma++;
+        } else return 2;
+        i++;
+    }
+    st = esi_vulkan_create(&k->device, esi_allocator(k->plain), k->plain->backend->kernels, argv[2], &hooks, message);
+    printf("check_kernels: %s\n", message);
+    if (st != ESPALIER_OK) return 77;
+    snprintf(k->names[0], sizeof k->names[0], "vulkan");
+    k->contexts[k->n_contexts++] = open_context(ESPALIER_CPU_BEST, 1);
+    k->contexts[0]->backend = k->device;
+    k->contexts[0]->runtime->log = print_log;
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     static const int threads[] = {1, 2, 5};
@@ -152,12 +207,19 @@ int main(int argc, char **argv)
             printf("check_kernels: this machine has no %s: nothing checked\n", argv[2]);
             return 77; /* ctest: skipped */
         }
-    } else if (argc != 1) {
-        fprintf(stderr, "usage: check_kernels [--cpu-level NAME]\n");
+    } else if (argc != 1 && (argc < 3 || strcmp(argv[1], "--device") != 0)) {
+        fprintf(stderr, "usage: check_kernels [--cpu-level NAME | --device NAME [--fma KIND] [--ops LIST] [--lower-limits]]\n");
         return 2;
     }
     k.plain = open_context(ESPALIER_CPU_GENERIC, 1);
-    for (int level = ESPALIER_CPU_GENERIC; level <= ESPALIER_CPU_NEON; level++) {
+    if (argc > 3 || (argc == 3 && strcmp(argv[1], "--device") == 0)) {
+        int status = open_device(&k, argc, argv);
+        if (status) {
+            close_context(k.plain);
+            return status;
+        }
+    }
+    for (int level = ESPALIER_CPU_GENERIC; level <= ESPALIER_CPU_NEON && !k.device; level++) {
         bool wanted = only == ESPALIER_CPU_BEST || (int)only == level;
         if (!wanted || !espalier_cpu_level_supported((espalier_cpu_level)level)) continue;
         for (size_t i = 0; i < ESI_COUNT(threads); i++) {
@@ -166,12 +228,13 @@ int main(int argc, char **argv)
             k.contexts[k.n_contexts++] = open_context((espalier_cpu_level)level, threads[i]);
         }
     }
-    failures = check_against_double(k.plain);
+    failures = k.device ? 0 : check_against_double(k.plain);
     for_each_case(visit, &k);
     printf("kernels: %zu cases, %zu comparisons (", k.n_cases, k.n_comparisons);
     for (size_t i = 0; i < k.n_contexts; i++) printf("%s%s", i ? " " : "", k.names[i]);
     printf("), %zu differences; %d failures against double precision\n", k.n_failures, failures);
     for (size_t i = 0; i < k.n_contexts; i++) close_context(k.contexts[i]);
+    if (k.device) k.device->destroy(k.device, esi_allocator(k.plain));
     close_context(k.plain);
     return k.n_failures || failures ? 1 : 0;
 }

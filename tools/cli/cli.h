@@ -44,12 +44,14 @@ typedef struct cli_session {
     espalier_runtime *runtime;
     espalier_context *ctx;
     cli_progress progress;
+    bool said_why;                   /* the library has told why there is no runtime */
 } cli_session;
 
 typedef struct cli_common {
     int64_t threads;
     espalier_cpu_level cpu_level;
     uint64_t memory_budget;
+    const char *device;              /* NULL = the CPU */
     bool quiet, json;
 } cli_common;
 

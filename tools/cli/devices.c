@@ -9,7 +9,18 @@
 static const char help[] =
     "usage: espalier devices [--json]\n"
     "\n"
-    "List what can compute here: the processor and the kernels it supports. All of them give the same bits.\n";
+    "List what can compute here: the processor with the kernels it supports, and the Vulkan devices, each of which runs a short test of\n"
+    "its arithmetic. All of them give the same bits.\n";
+
+static int print_vulkan(cli_session *s)
+{
+    char *text = NULL;
+    espalier_status st = espalier_devices_text(s->ctx, &text);
+    if (st != ESPALIER_OK) return cli_report_error(s, st);
+    fputs(text, stdout);
+    espalier_text_free(s->ctx, text);
+    return 0;
+}
 
 int cli_devices(int argc, char **argv)
 {
@@ -42,6 +53,7 @@ int cli_devices(int argc, char **argv)
         for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++)
             if (espalier_cpu_level_supported(levels[i])) printf(" %s", espalier_cpu_level_name(levels[i]));
         printf(")\n");
+        status = print_vulkan(&s);
     }
     cli_close(&s);
     return status;

@@ -7,17 +7,23 @@
 #include <stdio.h>
 #include <unistd.h>
 
-static void announce(const cli_generate_options *o, const espalier_generate_params *p, const char *models, const char *what)
+static void announce(const cli_session *s, const cli_generate_options *o, const espalier_generate_params *p, const char *models,
+                     const char *what)
 {
+    const char *device = espalier_runtime_device(s->runtime);
+
     if (o->common.json) {
         printf("{\"type\": \"start\", \"version\": \"%s\", \"seed\": %lld, \"pipeline\": \"%s\", \"models\": ", espalier_version(),
                (long long)p->seed, espalier_pipeline_name(p->pipeline));
         cli_print_json_string(models);
         printf(", \"models_are\": ");
         cli_print_json_string(what);
+        printf(", \"device\": ");
+        cli_print_json_string(device);
         printf("}\n");
     } else if (!o->common.quiet) {
-        printf("models: %s (%s)\nseed: %lld, pipeline: %s\n", models, what, (long long)p->seed, espalier_pipeline_name(p->pipeline));
+        printf("models: %s (%s)\nseed: %lld, pipeline: %s, device: %s\n", models, what, (long long)p->seed,
+               espalier_pipeline_name(p->pipeline), device);
     }
     fflush(stdout);
 }
@@ -142,7 +148,7 @@ int cli_generate(int argc, char **argv)
         status = cli_report_error(&s, st);
         goto done;
     }
-    announce(&o, &params, models, what);
+    announce(&s, &o, &params, models, what);
     status = run(&s, &o, model, &picture, &params);
 done:
     espalier_image_free(&picture);

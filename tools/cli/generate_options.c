@@ -32,6 +32,8 @@ static const char help[] =
     "      --no-texture         geometry only\n"
     "      --matte MODE         alpha: the picture must have transparency (default); none: take it whole (also --allow-opaque)\n"
     "      --force              go on although a soundness check fails\n"
+    "      --device NAME        where networks run: cpu (default), auto (a GPU if there is one), vulkan, vulkan:N, or a part of its name;\n"
+    "                           see 'espalier devices' (the bits are the same)\n"
     "      --threads N          default: all cores\n"
     "      --cpu-level LEVEL    generic, generic-fma, avx2, avx512, neon: the highest kernels to use (the bits are the same)\n"
     "      --mem-budget SIZE    such as 6G: work in smaller pieces to stay below\n"
@@ -57,7 +59,8 @@ enum {
     OPT_NO_TEXTURE,
     OPT_MATTE,
     OPT_ALLOW_OPAQUE,
-    OPT_FORCE
+    OPT_FORCE,
+    OPT_DEVICE
 };
 
 /* ------------------------------------------------------------- sampler parameters */
@@ -266,6 +269,9 @@ static int parse_option(cli_generate_options *o, int c, const char *value)
         return 0;
     case OPT_MATTE:
         return parse_matte(o, value);
+    case OPT_DEVICE:
+        o->common.device = value;
+        return 0;
     case OPT_FORCE:
         o->force = true;
         o->finish.post.force = 1;
@@ -313,6 +319,7 @@ int cli_generate_parse(cli_generate_options *o, int argc, char **argv)
         {"matte", required_argument, NULL, OPT_MATTE},
         {"allow-opaque", no_argument, NULL, OPT_ALLOW_OPAQUE},
         {"force", no_argument, NULL, OPT_FORCE},
+        {"device", required_argument, NULL, OPT_DEVICE},
         CLI_FINISH_OPTIONS,
         CLI_COMMON_OPTIONS,
         {NULL, 0, NULL, 0},

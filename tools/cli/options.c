@@ -149,7 +149,10 @@ int cli_common_option(cli_common *common, const char *command, int option, const
 static void print_log(void *user, espalier_log_level level, const char *line)
 {
     cli_session *s = user;
-    if (level == ESPALIER_LOG_WARNING) {
+    if (level == ESPALIER_LOG_ERROR) {
+        s->said_why = true;
+        fprintf(stderr, "espalier: %s\n", line);
+    } else if (level == ESPALIER_LOG_WARNING) {
         cli_progress_end(&s->progress);
         fprintf(stderr, "espalier: warning: %s\n", line);
     } else if (level == ESPALIER_LOG_INFO && s->progress.style == CLI_PROGRESS_JSON) {
@@ -170,9 +173,11 @@ int cli_open(cli_session *s, const cli_common *common, cli_progress_style style)
     *s = (cli_session){.progress = {.style = style}};
     options.threads = (int32_t)common->threads;
     options.cpu_level = common->cpu_level;
+    options.device = common->device;
     options.log = print_log;
     options.log_user = s;
     espalier_status st = espalier_runtime_create(&s->runtime, &options);
+    if (s->said_why) return st;
     if (st == ESPALIER_ERR_DEVICE) {
         fprintf(stderr, "espalier: this machine cannot run --cpu-level %s; see 'espalier devices'\n",
                 espalier_cpu_level_name(common->cpu_level));

@@ -24,7 +24,7 @@ static void buffer_free(espalier_context *ctx, struct esi_buffer *b)
     if (!b->is_weight) esi_free(ctx, b->host);
 }
 
-static espalier_status write(espalier_context *ctx, esi_tensor t, const void *data)
+espalier_status esi_cpu_write(espalier_context *ctx, esi_tensor t, const void *data)
 {
     const esi_kernels *kernels = esi_cpu_table(ctx);
     size_t cols = (size_t)t.cols;
@@ -37,7 +37,7 @@ static espalier_status write(espalier_context *ctx, esi_tensor t, const void *da
     return ESPALIER_OK;
 }
 
-static espalier_status read(espalier_context *ctx, esi_tensor t, void *data)
+espalier_status esi_cpu_read(espalier_context *ctx, esi_tensor t, void *data)
 {
     const esi_kernels *kernels = esi_cpu_table(ctx);
     size_t cols = (size_t)t.cols, row_bytes;
@@ -73,8 +73,8 @@ espalier_status esi_cpu_backend_create(esi_backend **out, const espalier_allocat
         .kernels = esi_cpu_kernels(level),
         .buffer_new = buffer_new,
         .buffer_free = buffer_free,
-        .write = write,
-        .read = read,
+        .write = esi_cpu_write,
+        .read = esi_cpu_read,
         .wait = nothing_pending,
         .linear = esi_cpu_linear,
         .conv = esi_cpu_conv,

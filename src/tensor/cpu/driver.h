@@ -33,6 +33,10 @@ static inline float esi_stored(float v)
     return v < 0x1p-40f && v > -0x1p-40f ? 0.0f : v;
 }
 
+/* Host copies; the tensor's bytes are in its buffer's `host`, or it is a weight. */
+espalier_status esi_cpu_write(espalier_context *ctx, esi_tensor t, const void *data);
+espalier_status esi_cpu_read(espalier_context *ctx, esi_tensor t, void *data);
+
 /* *out = the vector's values in fp32 under the store rule (esi_alloc), or NULL for a null tensor. */
 espalier_status esi_cpu_vector(espalier_context *ctx, float **out, esi_tensor t);
 

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * internal.h: what the files of the Vulkan backend share.
+ *
+ * One device, one queue, one stream of commands for all contexts of the runtime, guarded by one lock: an op is recorded in the order of the
+ * calls with a barrier in front, so that memory of a freed tensor may be given to a later op at once. Commands are sent off in pieces of
+ * bounded length (submit.c). A tensor lies on the device, on the host or on both (tensors.c), so that an op that the device lacks runs on
+ * the CPU and only what changes sides is copied.
+ */
+#ifndef ESI_VULKAN_INTERNAL_H
+#define ESI_VULKAN_INTERNAL_H
+
+#include "tensor/backend.h"
+#include "tensor/vulkan/vulkan.h"
+
+#define VK_NO_PROTOTYPES
+#include <vulkan/vulkan_core.h>
+
+#include <pthread.h>
+
+/* ------------------------------------------------------------------ loader */
+
+#define ESI_VK_GLOBAL(X) X(CreateInstance) X(EnumerateInstanceExtensionProperties) X(EnumerateInstanceLayerProperties)
+#define ESI_VK_INSTANCE(X) \
+    X(DestroyInstance) X(EnumeratePhysicalDevices) X(GetPhysicalDeviceProperties) X(GetPhysicalDeviceProperties2) \
+    X(GetPhysicalDeviceFeatures2) X(GetPhysicalDeviceMemoryProperties2) X(GetPhysicalDeviceQueueFamilyProperties) \
+    X(EnumerateDeviceExtensionProperties) X(CreateDevice) X(GetDeviceProcAddr)
+#define ESI_VK_DEVICE(X) \
+    X(DestroyDevice) X(GetDeviceQueue) X(DeviceWaitIdle) X(QueueSubmit) X(CreateFence) X(DestroyFence) X(ResetFences) X(WaitForFences) \
+    X(AllocateMemory) X(FreeMemory) X(MapMemory) X(CreateBuffer) X(DestroyBuffer) X(GetBufferMemoryRequirements) X(BindBufferMemory) \
+    X(CreateShaderModule) X(DestroyShaderModule) X(CreatePipelineLayout) X(DestroyPipelineLayout) X(CreateDescriptorSetLayout) \
+    X(DestroyDescriptorSetLayout) X(CreateComputePipelines) X(DestroyPipeline) X(CreateDescriptorPool) X(DestroyDescriptorPool) \
+    X(ResetDescriptorPool) X(AllocateDescriptorSets) X(UpdateDescriptorSets) X(CreateCommandPool) X(DestroyCommandPool) \
+    X(ResetCommandPool) X(AllocateCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdBindPipeline) X(CmdBindDescriptorSets) \
+    X(CmdPushConstants) X(CmdDispatch) X(CmdPipelineBarrier) X(CmdCopyBuffer) X(CreateQueryPool) X(DestroyQueryPool) \
+    X(CmdResetQueryPool) X(CmdWriteTimestamp) X(GetQueryPoolResults)
+
+typedef struct esi_vk_api {
+#define X(name) PFN_vk##name name;
+    PFN_vkGetInstanceProcAddr GetInstanceProcAddr;
+    ESI_VK_GLOBAL(X)
+    ESI_VK_INSTANCE(X)
+    ESI_VK_DEVICE(X)
+#undef X
+} esi_vk_api;
+
+typedef struct esi_vk_instance {
+    void *library;
+    VkInstance handle;
+    esi_vk_api api;                         /* without the device's functions */
+    VkDebugUtilsMessengerEXT messenger;
+    esi_vulkan_hooks hooks;
+} esi_vk_instance;                          /* must stay where it is: the validation layer has its address */
+
+/* All or nothing; false with the reason in `message`. */
+bool esi_vk_instance_open(esi_vk_instance *instance, const esi_vulkan_hooks *hooks, char *message);
+void esi_vk_instance_close(esi_vk_instance *instance);
+bool esi_vk_load_device(esi_vk_instance *instance, esi_vk_api *api, VkDevice device);
+const char *esi_vk_result_name(VkResult result);
+
+/* ----------------------------------------------------------------- shaders */
+
+/* Made by embed.cmake from shaders/: "<shader>_<fma>" and its SPIR-V. A NULL name ends the list. */
+typedef struct esi_vk_module {
+    const char *name;
+    const uint32_t *words;
+    size_t bytes;
+} esi_vk_module;
+extern const esi_vk_module esi_vk_modules[];
+
+typedef enum esi_vk_shader { ESI_VK_PROBE, ESI_VK_ELEMENTWISE, ESI_VK_MOVE, ESI_VK_NORM, ESI_VK_ROPE, ESI_VK_SHADERS } esi_vk_shader;
+/* KIND of move.comp. */
+typedef enum esi_vk_move {
+    ESI_VK_GATHER, ESI_VK_SCATTER, ESI_VK_REPEAT, ESI_VK_ADD_REPEAT, ESI_VK_MEAN_COLS, ESI_VK_TRANSPOSE_COLS, ESI_VK_TRANSPOSE
+} esi_vk_move;
+
+/* The push constants of common.glsl. */
+typedef struct esi_vk_push {
+    uint32_t rows, cols;
+    struct { uint32_t offset, stride; } at[4];
+    uint32_t n[4];
+    float f[2];
+} esi_vk_push;
+
+/* One module with what the device can promise about fp32 declared in it: words of `out` (room for `in` and ESI_VK_DECLARED more) used. */
+#define ESI_VK_DECLARED 16
+size_t esi_vk_declare(uint32_t *out, const uint32_t *in, size_t words, bool signed_zero_inf_nan, bool round_to_even);
+
+/* ------------------------------------------------------------------ device */
+
+typedef struct esi_vk_range {
+    struct esi_vk_block *block;             /* NULL = nothing */
+    uint64_t offset, size;
+    struct esi_vk_range *prev, *next;       /* in the block, by offset */
+} esi_vk_range;
+
+typedef struct esi_vk_block {
+    struct esi_vk_block *next;
+    VkDeviceMemory memory;
+    VkBuffer buffer;
+    uint64_t size;
+    esi_vk_range *first;
+} esi_vk_block;
+
+#define ESI_VK_SLOTS 3
+#define ESI_VK_SETS 256                     /* dispatches per submission at most */
+#define ESI_VK_BINDINGS 4
+#define ESI_VK_STAGING (UINT64_C(4) << 20)
+#define ESI_VK_PIPELINES 256
+
+/* One submission in the making or on its way. */
+typedef struct esi_vk_slot {
+    VkCommandPool pool;
+    VkCommandBuffer commands;
+    VkFence fence;
+    VkDescriptorPool descriptors;
+    VkQueryPool times;
+    VkBuffer staging;
+    VkDeviceMemory staging_memory;
+    uint8_t *mapped;
+    uint64_t staged;                        /* bytes of staging in use */
+    uint32_t sets;
+    uint64_t work;                          /* elements */
+    bool recording, running;
+    char what[64];                          /* the last op in it, for messages */
+} esi_vk_slot;
+
+typedef struct esi_vk_pipeline {
+    esi_vk_shader shader;
+    int32_t kind, act;
+    VkPipeline handle;
+} esi_vk_pipeline;
+
+typedef struct esi_vk_device {
+    esi_backend backend;                    /* first: the backend is the device */
+    espalier_allocator allocator;
+    esi_vk_instance instance;
+    esi_vk_api vk;
+    VkPhysicalDevice physical;
+    VkDevice handle;
+    VkQueue queue;
+    uint32_t family;
+    esi_vulkan_info info;
+    VkPhysicalDeviceMemoryProperties memory_types;
+    uint32_t device_memory, host_memory;    /* memory types */
+    uint64_t alignment;                     /* of storage buffer bindings */
+    uint32_t max_groups;                    /* in one dimension */
+    float timestamp_period;                 /* nanoseconds; 0 = no timestamps */
+    bool memory_budget;                     /* VK_EXT_memory_budget */
+    uint64_t fence_timeout;
+
+    pthread_mutex_t lock;
+    bool has_lock, lost;
+    esi_vk_block *blocks;
+    VkDescriptorSetLayout set_layout;
+    VkPipelineLayout layout;
+    VkShaderModule modules[ESI_VK_SHADERS];
+    esi_vk_pipeline pipelines[ESI_VK_PIPELINES];
+    size_t n_pipelines;
+    esi_vk_slot slots[ESI_VK_SLOTS];
+    size_t slot;                            /* the one being recorded */
+    uint64_t work_limit;                    /* elements per submission, adapted to the device's speed */
+    uint64_t said;                          /* ops whose move to the CPU was logged, a bit each */
+} esi_vk_device;
+
+static inline esi_vk_device *esi_vk_of(const espalier_context *ctx) { return (esi_vk_device *)(void *)ctx->backend; }
+static inline void esi_vk_lock(esi_vk_device *d) { pthread_mutex_lock(&d->lock); }
+static inline void esi_vk_unlock(esi_vk_device *d) { pthread_mutex_unlock(&d->lock); }
+
+/* ctx may be NULL while the device is being made; then the text goes nowhere but `d->info.reason`. Always ESPALIER_ERR_DEVICE. */
+espalier_status esi_vk_fail(espalier_context *ctx, esi_vk_device *d, const char *format, ...) ESI_PRINTF(3, 4);
+/* The host's memory is used up: ESPALIER_ERR_RESOURCE. */
+espalier_status esi_vk_fail_memory(espalier_context *ctx, esi_vk_device *d, const char *what);
+/* The same for a Vulkan result; remembers that the device is lost. */
+espalier_status esi_vk_fail_result(espalier_context *ctx, esi_vk_device *d, const char *what, VkResult result);
+
+/* ------------------------------------------------------------------ memory */
+
+/* `what` is for messages. Never larger than the device's largest allocation: ask esi_vk_fits() before. */
+bool esi_vk_fits(const esi_vk_device *d, uint64_t bytes);
+espalier_status esi_vk_range_new(espalier_context *ctx, esi_vk_device *d, esi_vk_range *r, uint64_t bytes, const char *what);
+void esi_vk_range_free(esi_vk_device *d, esi_vk_range *r);              /* at once: later commands come after earlier ones */
+void esi_vk_memory_close(esi_vk_device *d);
+/* A mapped buffer for staging. */
+espalier_status esi_vk_staging_new(esi_vk_device *d, esi_vk_slot *slot);
+
+/* ------------------------------------------------------------------ submit */
+
+espalier_status esi_vk_slots_open(esi_vk_device *d);
+void esi_vk_slots_close(esi_vk_device *d);
+/* Host bytes to a range and back; offset and size in bytes, multiples of 4. Download waits. */
+espalier_status esi_vk_upload(espalier_context *ctx, esi_vk_device *d, const esi_vk_range *r, uint64_t offset, const void *data,
+                              uint64_t size);
+espalier_status esi_vk_download(espalier_context *ctx, esi_vk_device *d, const esi_vk_range *r, uint64_t offset, void *data, uint64_t size);
+/* Send what was recorded and wait until all is done. */
+espalier_status esi_vk_finish(espalier_context *ctx, esi_vk_device *d);
+
+typedef struct esi_vk_binding {
+    const esi_vk_range *range;              /* NULL = unused */
+    uint64_t offset, size;                  /* bytes in the range */
+} esi_vk_binding;
+
+/* Records `groups` workgroups. bindings[i].offset is in bytes; the push constant at[i].offset is set here. */
+espalier_status esi_vk_dispatch(espalier_context *ctx, esi_vk_device *d, const char *what, esi_vk_shader shader, int32_t kind, int32_t act,
+                                const esi_vk_binding bindings[ESI_VK_BINDINGS], esi_vk_push *push, uint64_t groups, uint64_t work);
+
+/* --------------------------------------------------------------- pipelines */
+
+espalier_status esi_vk_pipelines_open(esi_vk_device *d);
+void esi_vk_pipelines_close(esi_vk_device *d);
+uint32_t esi_vk_workgroup(const esi_vk_device *d);
+espalier_status esi_vk_pipeline_get(espalier_context *ctx, esi_vk_device *d, VkPipeline *out, esi_vk_shader shader, int32_t kind,
+                                    int32_t act);
+
+/* --------------------------------------------------------------- self-test */
+
+/* Chooses d->info.fma and checks the arithmetic; ESPALIER_ERR_DEVICE with the reason in d->info.reason. */
+espalier_status esi_vk_self_test(esi_vk_device *d, esi_vulkan_fma forced);
+
+/* ----------------------------------------------------------------- tensors */
+
+/* Where a tensor's numbers are; esi_buffer.device. */
+typedef struct esi_vk_tensor {
+    esi_vk_range range;
+    bool on_device, on_host;                /* which copies are right; neither: not written yet */
+    uint64_t charged;                       /* bytes of device memory on the job's account */
+} esi_vk_tensor;
+
+espalier_status esi_vk_buffer_new(espalier_context *ctx, struct esi_buffer *b);
+void esi_vk_buffer_free(espalier_context *ctx, struct esi_buffer *b);
+espalier_status esi_vk_write(espalier_context *ctx, esi_tensor t, const void *data);
+espalier_status esi_vk_read(espalier_context *ctx, esi_tensor t, void *data);
+espalier_status esi_vk_wait(espalier_context *ctx);
+
+/* Can this tensor be an operand on the device? A weight only as a vector. */
+bool esi_vk_placeable(const esi_vk_device *d, esi_tensor t);
+/* With the lock held. Input: the numbers are on the device afterwards. Output: the same for what the op does not overwrite, and only the
+ * device's copy is right from now on. */
+espalier_status esi_vk_input(espalier_context *ctx, esi_vk_device *d, esi_tensor t);
+espalier_status esi_vk_output(espalier_context *ctx, esi_vk_device *d, esi_tensor t);
+/* The byte offset of element (0, 0) in the device's copy: weights lie there as fp32. */
+uint64_t esi_vk_offset(esi_tensor t);
+const esi_vk_range *esi_vk_range_of(esi_tensor t);
+/* Before an op runs on the CPU, without the lock: operands to the host; the last `outputs` of them will be written. Logs once per op. */
+espalier_status esi_vk_to_host(espalier_context *ctx, const char *op, int number, const esi_tensor *operands, size_t n, size_t outputs);
+
+/* --------------------------------------------------------------------- ops */
+
+void esi_vk_set_ops(esi_backend *b);
+
+#endif
