@@ -29,6 +29,8 @@ typedef struct post_job {
 
 /* The raw mesh into `mesh` (post_raw.c). */
 espalier_status esi_post_take_raw(post_job *j);
+/* No vertex of `mesh` is beyond all use. */
+espalier_status esi_post_check_reach(const post_job *j);
 /* `mesh`, turned outward, as the surface: with a colour per vertex where the volume is open. */
 espalier_status esi_post_raw_surface(post_job *j);
 /* One plain matte material, unless there is one. */

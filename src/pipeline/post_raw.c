@@ -24,7 +24,7 @@ static espalier_status number_voxels(post_job *j)
 }
 
 /* Squares and cubes of coordinates are taken on the way: they must stay far from the end of the numbers. */
-static espalier_status check_reach(const post_job *j)
+espalier_status esi_post_check_reach(const post_job *j)
 {
     for (int64_t i = 0; i < 3 * j->mesh.n_vertices; i++) {
         const float v = j->mesh.vertices[i];
@@ -55,7 +55,7 @@ espalier_status esi_post_take_raw(post_job *j)
     }
     if (st == ESPALIER_OK && j->mesh.n_faces == 0)
         st = esi_fail(j->ctx, ESPALIER_ERR_SOUNDNESS, "finish: none of the %lld faces is usable", (long long)a->n_faces);
-    return st == ESPALIER_OK ? check_reach(j) : st;
+    return st == ESPALIER_OK ? esi_post_check_reach(j) : st;
 }
 
 espalier_status esi_post_one_material(post_job *j)

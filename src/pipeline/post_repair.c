@@ -110,6 +110,7 @@ espalier_status esi_post_repair(post_job *j)
         j->mesh = mesh;
         memset(&mesh, 0, sizeof mesh);
         st = esi_mesh_sanitize(j->ctx, &j->mesh, NULL);
+        if (st == ESPALIER_OK) st = esi_post_check_reach(j);
     }
 done:
     esi_mesh_free(j->ctx, &mesh);

@@ -443,6 +443,9 @@ static void numbers_beyond_all_use(void **state)
     fixture f;
     (void)state;
     open_shape(&f, 1, &(shape_options){.kind = SHAPE_SPHERE, .resolution = 16, .alpha = 1});
+    for (int k = 0; k < 3; k++) f.dump.local[300 + k] = 3e38f;    /* from which the repair makes vertices */
+    assert_int_equal(run(&f), ESPALIER_ERR_INPUT);
+    assert_non_null(strstr(espalier_error_message(f.base.ctx), "reaches out"));
     f.asset->data.coords = NULL;
     f.asset->data.local = f.asset->data.attrs = f.asset->data.intersect_logits = f.asset->data.split_weight = NULL;
     f.asset->data.n_voxels = 0;
