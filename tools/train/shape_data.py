@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: MIT
+"""Voxels of training objects as the shape autoencoder takes them, and its loss."""
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+from objects import Object
+from sparse import Grid
+from vae import SparseEncoder, children_in
+
+LATENT, POSITION = 32, 3
+CREASED = 64  # of 255; the split weight's target
+
+
+class Voxels:
+    """One object: coords int64 [n, 3], dual f32 [n, 3], crossed f32 [n, 3], creased f32 [n]."""
+
+    def __init__(self, coords, dual, flags, material):
+        self.coords, self.dual = coords.astype(np.int64), dual
+        self.crossed = (flags[:, None] >> np.arange(3) & 1).astype(np.float32)
+        self.creased = (material[:, 5] >= CREASED).astype(np.float32)
+
+    def part(self, keep):
+        piece = Voxels.__new__(Voxels)
+        for name in ("coords", "dual", "crossed", "creased"):
+            setattr(piece, name, getattr(self, name)[keep])
+        return piece
+
+    def half(self, random):
+        """One side of a plane near the middle: cheaper, and cuts teach that a surface may end."""
+        values = self.coords[:, random.integers(3)]
+        cut = int(np.median(values)) // 4 * 4 + int(random.integers(-1, 2)) * 4
+        keep = values < cut if random.random() < 0.5 else values >= cut
+        return self.part(keep) if keep.sum() >= 500 else self
+
+
+def voxels_of(library, seed):
+    return Voxels(*Object(library, seed).voxels())
+
+
+class Batch:
+    """Objects side by side, with the grids of all levels, coarsest first."""
+
+    def __init__(self, items, levels=2):
+        self.dual, self.crossed = (torch.from_numpy(np.concatenate([getattr(v, n) for v in items])) for n in ("dual", "crossed"))
+        self.creased = torch.from_numpy(np.concatenate([v.creased for v in items]))
+        coords = np.concatenate([np.insert(v.coords, 0, number, axis=1) for number, v in enumerate(items)])
+        self.grids = [Grid(coords)]
+        for _ in range(levels):
+            coords = np.unique(np.concatenate([coords[:, :1], coords[:, 1:] >> 1], axis=1), axis=0)
+            self.grids.insert(0, Grid(coords))
+
+    def features(self):
+        return torch.cat([self.dual, self.crossed], dim=1) - 0.5
+
+    def choose(self, level, logits, grid):
+        """Teacher forcing: the children that the object has."""
+        return children_in(grid, self.grids[level + 1])
+
+
+def new_encoder():
+    return SparseEncoder(6, [16, 32, 64], [1, 1, 1], LATENT)
+
+
+def without_position(latent):
+    """The position channels are the flow's affair; for the decoder they are zero."""
+    return torch.cat([latent[:, :-POSITION], torch.zeros(len(latent), POSITION)], dim=1)
+
+
+def autoencoder_losses(encoder, decoder, batch, kl_weight=0.3, noise=True):
+    """Losses of an encoder and a decoder on a batch, and how many decisions are wrong."""
+    mean, log_variance, grid = encoder(batch.features(), batch.grids[-1])
+    log_variance = log_variance.clamp(-12, 4)
+    latent = mean + (0.5 * log_variance).exp() * torch.randn_like(mean) if noise else mean
+    out, fine, logits = decoder(without_position(latent), grid, batch.choose)
+    rows = torch.from_numpy(batch.grids[-1].rows_of(fine.coords))
+    dual, crossed, creased = batch.dual[rows], batch.crossed[rows], batch.creased[rows]
+    kl = 0.5 * (mean ** 2 + log_variance.exp() - log_variance - 1)[:, :-POSITION].sum() / mean.numel()
+    wanted = [torch.from_numpy(children_in(coarse, finer)).float() for coarse, finer in zip(batch.grids, batch.grids[1:])]
+    values = {"vertex": F.mse_loss(2 * out[:, :3].sigmoid() - 0.5, dual),
+              "flags": F.binary_cross_entropy_with_logits(out[:, 3:6], crossed),
+              "split": F.binary_cross_entropy_with_logits(out[:, 6], creased),
+              "subdivision": sum(F.binary_cross_entropy_with_logits(a, b) for a, b in zip(logits, wanted)), "kl": kl}
+    values["loss"] = 5 * values["vertex"] + values["flags"] + values["subdivision"] + 0.05 * values["split"] + kl_weight * kl
+    values["flags_wrong"] = ((out[:, 3:6] > 0) != (crossed > 0.5)).float().mean()
+    values["subdivision_wrong"] = torch.stack([((a > 0) != (b > 0.5)).float().mean() for a, b in zip(logits, wanted)]).mean()
+    return values

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: MIT
+"""A short run of the stages: the losses fall, a run resumed is the run continued, and the export is a model that loads. Exit code 77
+(skipped) without torch. Usage: test_training.py LIBRARY SOURCE_DIR"""
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+try:
+    import torch
+except ImportError:
+    print("SKIPPED: the trainer needs python3-torch, which is not installed")
+    sys.exit(77)
+
+import numpy as np
+
+from checkpoint import read_arrays
+from flow import FlowModel, rotate
+from objects import load_library
+from pipeline import TinyPipeline
+from shape_data import Batch, autoencoder_losses, new_encoder, voxels_of
+from train_shape_flow import add_local_heads, padded
+from training import Trainer
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+LIBRARY, MODEL = sys.argv[1], os.path.join(sys.argv[2], "models", "tiny")
+
+
+def run(script, *arguments):
+    done = subprocess.run([sys.executable, "-B", os.path.join(HERE, script), *arguments], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise AssertionError(f"{script}: {done.stdout}{done.stderr}")
+    return done.stdout
+
+
+class Parts(unittest.TestCase):
+    def test_resume(self):
+        """3 + 3 steps with a restart between them give the weights of 6 steps."""
+        with tempfile.TemporaryDirectory() as folder:
+            results = []
+            for name, stages in (("whole", (6,)), ("parts", (3, 6))):
+                for steps in stages:
+                    torch.manual_seed(1)
+                    trainer = Trainer(torch.nn.Linear(4, 4), os.path.join(folder, name), 6, 1e-2)
+                    trainer.steps = 6
+                    values = torch.randn(6, 5, 4)
+                    while trainer.step < steps:
+                        trainer.update((trainer.model(values[trainer.step]) ** 2).mean())
+                    trainer.save()
+                results.append(trainer)
+            for kind in ("model", "average"):
+                for a, b in zip(getattr(results[0], kind).parameters(), getattr(results[1], kind).parameters()):
+                    self.assertTrue(torch.equal(a, b), kind)
+
+    def test_padding_does_not_matter(self):
+        """An item's velocity is the same alone and beside a larger one."""
+        torch.manual_seed(0)
+        model = TinyPipeline(MODEL).shape_flow
+        items = [(torch.randint(0, 16, (n, 3)), torch.randn(n, 32), torch.randn(1, 69, 128)) for n in (40, 90)]
+        coords, latent, mask, condition = padded(items)
+        with torch.no_grad():
+            both = model(latent, torch.full((2,), 0.5), condition, coords, mask)
+            alone = model(latent[:1, :40], torch.full((1,), 0.5), condition[:1], coords[:1, :40])
+        self.assertLess((both[:1, :40] - alone).abs().max().item(), 1e-4)
+
+    def test_local_heads(self):
+        """At the start the first three heads of block 0 prefer the token itself and its neighbours along x."""
+        torch.manual_seed(0)
+        model = FlowModel(32, 32, 96, 128, 2, 4, 4, rope_freq=(1.0, 100.0))
+        add_local_heads(model)
+        coords = torch.stack(torch.meshgrid(*[torch.arange(5)] * 3, indexing="ij"), -1).reshape(1, -1, 3)
+        attention, (cos, sin) = model.blocks[0].self_attn, model.rope(coords)
+        q, k, _ = attention.split(attention.to_qkv(torch.randn(1, 125, 96)), 3)
+        q, k = (rotate(norm(x), cos, sin) for norm, x in ((attention.q_rms_norm, q), (attention.k_rms_norm, k)))
+        best = (q[0].transpose(0, 1) @ k[0].permute(1, 2, 0)).argmax(-1)[:3, 62]  # 62 is the middle, 25 apart along x
+        self.assertEqual(sorted(best.tolist()), [37, 62, 87])
+
+    def test_encoder_learns(self):
+        torch.manual_seed(0)
+        library = load_library(LIBRARY)
+        random = np.random.default_rng(0)
+        decoder = TinyPipeline(MODEL).shape_decoder.requires_grad_(False)
+        encoder = new_encoder()
+        optimizer = torch.optim.AdamW(encoder.parameters(), lr=2e-3)
+        items, history = [voxels_of(library, seed) for seed in (1, 7)], []
+        for _ in range(25):
+            loss = autoencoder_losses(encoder, decoder, Batch([items[i].half(random) for i in range(2)]))["loss"]
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            history.append(loss.item())
+        self.assertLess(np.mean(history[-5:]), 0.5 * history[0])
+
+
+class Stages(unittest.TestCase):
+    def test_smoke(self):
+        with tempfile.TemporaryDirectory() as work:
+            small = [LIBRARY, work, "--model", MODEL, "--objects", "8", "--held-out", "1"]
+            run("train_shape_encoder.py", *small, "--steps", "6")
+            run("train_shape_flow.py", *small, "--steps", "2", "--batch", "2")
+            text = run("train_shape_flow.py", *small, "--steps", "3", "--batch", "2")
+            self.assertIn("resumed at step 2", text)
+            out = os.path.join(work, "model")
+            run("export.py", MODEL, out, "--shape-flow", os.path.join(work, "shape_flow.pt"))
+            name = os.path.join("ckpts", "slat_flow_img2shape_tiny_bf16.safetensors")
+            before, after = read_arrays(os.path.join(MODEL, name)), read_arrays(os.path.join(out, name))
+            self.assertEqual(before.keys(), after.keys())
+            moved = np.abs(before["out_layer.weight"] - after["out_layer.weight"]).max()
+            self.assertTrue(0 < moved < 0.1, moved)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    unittest.main(argv=sys.argv[:1])
