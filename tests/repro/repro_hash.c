@@ -15,7 +15,7 @@ static const char usage[] = "usage: repro_hash [options] MODEL_DIR\n"
                             "  --pipelines A,B       default: all four\n"
                             "  --image FILE          default: a built-in picture\n"
                             "  --gguf DIR            take every network from this flat directory instead (it has no pipeline.json)\n"
-                            "  --cpu-level LEVEL     --threads N     --mem-budget BYTES\n"
+                            "  --cpu-level LEVEL     --threads N     --mem-budget BYTES     --device NAME\n"
                             "  --steps N             of all three samplers; default: the model's\n"
                             "  --label TEXT          first word of each line\n"
                             "  --list-levels         CPU levels that this build and machine can run\n"
@@ -73,6 +73,7 @@ static int parse_options(options *o, int argc, char **argv)
                                           {"gguf", required_argument, NULL, 'g'},
                                           {"cpu-level", required_argument, NULL, 'c'},
                                           {"threads", required_argument, NULL, 't'},
+                                          {"device", required_argument, NULL, 'd'},
                                           {"mem-budget", required_argument, NULL, 'm'},
                                           {"steps", required_argument, NULL, 'S'},
                                           {"label", required_argument, NULL, 'l'},
@@ -94,6 +95,9 @@ static int parse_options(options *o, int argc, char **argv)
             break;
         case 'c':
             if (espalier_cpu_level_parse(&o->runtime.cpu_level, optarg) != ESPALIER_OK) return fail("bad level", optarg);
+            break;
+        case 'd':
+            o->runtime.device = optarg;
             break;
         case 't':
             o->runtime.threads = (int32_t)strtol(optarg, NULL, 10);

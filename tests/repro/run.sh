@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # run.sh BUILD GROUP: the same model files, picture and seed give the same bits, whatever computes them. Every line that repro_hash prints
-# must stand in expected.txt. Groups: models levels threads budget layouts tiny compiler old_cpu aarch64, and aarch64_kernels, which
+# must stand in expected.txt. Groups: models levels threads budget layouts tiny vulkan compiler old_cpu aarch64, and aarch64_kernels, which
 # compares the NEON kernels with the plain ones under the emulator; what cannot run here is said to be skipped (exit 77 when that is the
 # whole group). "update" writes expected.txt anew, with the plain C kernels: do that, and raise ESPALIER_ARITHMETIC_VERSION, when results
 # are meant to change.
@@ -74,6 +74,17 @@ levels() {
 
 threads() {
     for n in 1 2 5; do must "micro, $n threads" "$hash" --label micro --threads "$n" "$hf"; done
+}
+
+# A Vulkan device, a software one if there is no other.
+vulkan() {
+    status=0
+    check "micro 512, Vulkan" "$hash" --label micro --pipelines 512 --device vulkan "$hf" || status=$?
+    case $status in
+    0) ;;
+    8) skip_group "no Vulkan device here" ;;
+    *) echo "FAILED micro 512, Vulkan: $(cat "$scratch.err")"; failures=$((failures + 1)) ;;
+    esac
 }
 
 # peak_of ARGUMENTS...: bytes a run without a budget needs.
@@ -261,13 +272,13 @@ update() {
 
 case $group in
 models | update) ;;
-levels | threads | budget | layouts | tiny | compiler | old_cpu | aarch64 | aarch64_kernels)
+levels | threads | budget | layouts | tiny | vulkan | compiler | old_cpu | aarch64 | aarch64_kernels)
     [ "$("$hash" --version)" = "$(head -n 1 "$expected")" ] || {
         echo "FAILED: this is $("$hash" --version), expected.txt is of $(head -n 1 "$expected"); see run.sh update"
         exit 1
     }
     ;;
-*) echo "usage: run.sh BUILD models|levels|threads|budget|layouts|tiny|compiler|old_cpu|aarch64|aarch64_kernels|update" >&2; exit 2 ;;
+*) echo "usage: run.sh BUILD models|levels|threads|budget|layouts|tiny|vulkan|compiler|old_cpu|aarch64|aarch64_kernels|update" >&2; exit 2 ;;
 esac
 "$group"
 rm -f "$scratch.out" "$scratch.err" "$scratch.levels"
