@@ -142,7 +142,8 @@ enum {
 };
 
 #define TO_HOST(op, number, outputs, ...) \
-    esi_vk_to_host(ctx, op, number, (const esi_tensor[]){__VA_ARGS__}, sizeof((const esi_tensor[]){__VA_ARGS__}) / sizeof(esi_tensor), outputs)
+    esi_vk_to_host(ctx, op, number, (const esi_tensor[]){__VA_ARGS__}, sizeof((const esi_tensor[]){__VA_ARGS__}) / sizeof(esi_tensor), \
+                   outputs)
 
 static espalier_status linear(espalier_context *ctx, esi_tensor y, esi_tensor x, esi_tensor w, const esi_epilogue *e)
 {

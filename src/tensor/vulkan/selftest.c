@@ -42,8 +42,8 @@ static float number(uint64_t *state, int range)
 /* Results that are no normal number are zero of any sign on some devices, and inputs then too: they are not asked for. */
 static void make_case(uint64_t *state, uint32_t i, float *a, float *b, float *c)
 {
-    static const float special[] = {0.0f, 1.0f, -1.0f, HUGE_VALF, -HUGE_VALF, NAN, 3e38f, -3e38f, 1e-30f, 0x1p-40f, -0x1p-41f, 88.8f, -87.5f,
-                                    20.0f, 0.5f, 0.9f};
+    static const float special[] = {0.0f, 1.0f, -1.0f, HUGE_VALF, -HUGE_VALF, NAN, 3e38f, -3e38f, 1e-30f, 0x1p-40f, -0x1p-41f, 88.8f,
+                                    -87.5f, 20.0f, 0.5f, 0.9f};
     float step = 1.0f + 0x1p-23f * (float)(next(state) % 8u);
 
     *a = number(state, 12);

@@ -154,7 +154,8 @@ float exact_div(float a, float b)
         numerator <<= 1;
         exponent -= 1;
     }
-    quotient = uint(float(numerator) / float(denominator) * 8388608.0);
+    precise float estimate = float(numerator) / float(denominator) * 8388608.0;
+    quotient = uint(estimate);
     remainder = int((numerator << 23) - quotient * denominator);    // small, so its low 32 bits are all of it
     for (int i = 0; i < 8 && remainder < 0; i++) {
         quotient -= 1u;
@@ -181,7 +182,8 @@ float exact_sqrt(float a)
     if (ea == 0u) return uintBitsToFloat(ua & 0x80000000u);
     if ((ua & 0x80000000u) != 0u) return uintBitsToFloat(0x7fc00000u);
     if (ea == 255u) return a;
-    root = uint(sqrt(float(mantissa) * 8388608.0));
+    precise float square = float(mantissa) * 8388608.0;
+    root = uint(sqrt(square));
     remainder = int((mantissa << 23) - root * root);
     for (int i = 0; i < 8 && remainder < 0; i++) {
         root -= 1u;
