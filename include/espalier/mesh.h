@@ -34,11 +34,11 @@ typedef enum espalier_alpha {
     ESPALIER_ALPHA_BLEND = 3
 } espalier_alpha;
 
-/* Negative numbers (0 for flags) mean: what the mode and the asset's resolution suggest. */
+/* -1 (0 for flags) means: what the mode and the asset's resolution suggest. */
 typedef struct espalier_post_options {
     uint32_t struct_size;
     espalier_post_mode mode;
-    int64_t faces;                   /* at most so many, 100..100000000; default 300000 from 1024 on, 150000 at 512, fewer below */
+    int64_t faces;                   /* at most so many, 100..100000000; default 300000 from 1024 on, 150000 from 256 on, fewer below */
     int32_t texture_size;            /* texels per side, 16..16384; default 2048, 1024 up to 512, 512 up to 128; 0 = no textures */
     double margin;                   /* logits nearer to 0 than this may be turned over to close the surface, 0..0.01; clean 0.002 */
     double fill_perimeter;           /* holes with a shorter rim are closed, in voxels, 0..100000; clean 16; reference 0.03 units */
@@ -53,7 +53,7 @@ typedef struct espalier_post_options {
     int32_t box_uv;                  /* 1: texture coordinates by six projections: fast, more seams */
     double padding;                  /* texels between charts, 0..64; default 2 */
     int32_t telea;                   /* 1: fill between charts by Telea inpainting, as the reference does */
-    int32_t despeckle;               /* 0..4096: metallic and roughness specks of up to so many texels go; clean 16 */
+    int32_t despeckle;               /* 0..256: metallic and roughness specks of up to so many texels go; clean 16 */
     int32_t normal_map;              /* 1: bake what simplification took away */
     int32_t occlusion_rays;          /* 0..1024: bake ambient occlusion with so many rays per texel */
     espalier_alpha alpha;
@@ -134,9 +134,9 @@ ESPALIER_API espalier_voxelize_options espalier_voxelize_options_default(void);
 ESPALIER_API espalier_status espalier_voxelize(espalier_context *ctx, espalier_asset **out, const espalier_mesh *mesh,
                                                const espalier_voxelize_options *options);
 
-/* A dump: .espd, .qtm3d, trellis.cpp's layout, .vxz, .npz; the content decides. O-Voxel files (.vxz, .npz) do not say how many cells their grid
- * has: `resolution` does, 0 = the smallest of 64, 128, 256, 512, 1024, 1536, 2048 that holds their voxels (and what a dump says). ERR_INPUT:
- * damaged, unknown, a dump of another resolution. */
+/* A dump: .espd, .qtm3d, trellis.cpp's layout, .vxz, .npz; the content decides. O-Voxel files (.vxz, .npz) do not say how many cells their
+ * grid has: `resolution` does, 0 = the smallest of 64, 128, 256, 512, 1024, 1536, 2048 that holds their voxels (and what a dump says).
+ * ERR_INPUT: damaged, unknown, a dump of another resolution. */
 ESPALIER_API espalier_status espalier_asset_load(espalier_context *ctx, espalier_asset **out, const char *path, int64_t resolution);
 
 #ifdef __cplusplus

@@ -23,7 +23,7 @@ esi_bake_options esi_bake_options_clean(uint32_t texture_size)
                               .facing = true,
                               .nearest_cells = 4.0,
                               .gutter = ESI_GUTTER_NEAREST,
-                              .despeckle = 32,
+                              .despeckle = 16,
                               .alpha_auto = true};
 }
 
@@ -47,6 +47,9 @@ static espalier_status check_options(espalier_context *ctx, const esi_bake_input
     }
     if (options->occlusion_rays < 0 || options->occlusion_rays > MAX_RAYS) {
         return esi_fail(ctx, ESPALIER_ERR_ARG, "%d occlusion rays; up to %d are possible", (int)options->occlusion_rays, MAX_RAYS);
+    }
+    if (options->despeckle < 0 || options->despeckle > ESI_BAKE_MAX_SPECK) {
+        return esi_fail(ctx, ESPALIER_ERR_ARG, "specks of %d texels; up to %d are possible", (int)options->despeckle, ESI_BAKE_MAX_SPECK);
     }
     if (original && (!input->original || !input->original_bvh)) {
         return esi_fail(ctx, ESPALIER_ERR_INTERNAL, "bake: no original surface");

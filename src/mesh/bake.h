@@ -10,6 +10,8 @@
 #include "mesh/unwrap.h"
 #include "voxel/volume.h"
 
+#define ESI_BAKE_MAX_SPECK 256
+
 typedef enum esi_gutter { ESI_GUTTER_TELEA, ESI_GUTTER_NEAREST } esi_gutter;
 
 typedef struct esi_bake_options {
@@ -18,7 +20,8 @@ typedef struct esi_bake_options {
     bool facing;                   /* ours: only from faces that do not oppose the texel's normal, and voxels of that sheet only */
     double nearest_cells;          /* ours: where no voxel is near, the closest within so many cells; 0 = black as the reference */
     esi_gutter gutter;             /* outside the charts: the nearest texel of a chart, or inpainting */
-    int32_t despeckle;             /* ours: 0 = off, else isolated metallic and roughness outliers up to this many texels go */
+    int32_t despeckle;             /* ours: 0 = off, else isolated metallic and roughness outliers up to this many texels go; up to
+                                      ESI_BAKE_MAX_SPECK */
     bool truncate;                 /* bytes rounded down as in the reference, not to nearest */
     bool normal_map;               /* original against simplified surface, MikkTSpace tangents */
     int32_t occlusion_rays;        /* 0 = none */

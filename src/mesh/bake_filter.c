@@ -11,7 +11,6 @@
 #include "mesh/bake_internal.h"
 
 #define SPECK_STEP 24              /* of 255 */
-#define MAX_TEXELS 256
 #define LIST_FIRST 1024
 
 typedef struct change {
@@ -36,7 +35,7 @@ typedef struct patch {
     int32_t chart, x, y, channel;
     int median, side;              /* +1: brighter than the median */
     int count;
-    int32_t texels[MAX_TEXELS + 1][2];
+    int32_t texels[ESI_BAKE_MAX_SPECK + 1][2];
 } patch;
 
 static int32_t chart_at(const esi_bake_job *job, int32_t x, int32_t y)
@@ -181,7 +180,7 @@ espalier_status esi_bake_despeckle(esi_bake_job *job)
     filter_job j = {.bake = job};
     espalier_status st;
 
-    j.limit = ESI_MIN(job->options->despeckle, MAX_TEXELS);
+    j.limit = job->options->despeckle;
     if (j.limit <= 0) return ESPALIER_OK;
     j.reach = speck_reach(j.limit);
     j.bands = esi_calloc(job->ctx, bands, sizeof *j.bands, "specks");

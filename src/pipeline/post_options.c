@@ -68,7 +68,7 @@ static espalier_status check_ranges(espalier_context *ctx, const espalier_post_o
         {"box_uv", o->box_uv, 0, 1},
         {"padding", o->padding, 0, 64},
         {"telea", o->telea, 0, 1},
-        {"despeckle", o->despeckle, 0, 4096},
+        {"despeckle", o->despeckle, 0, 256},
         {"normal_map", o->normal_map, 0, 1},
         {"occlusion_rays", o->occlusion_rays, 0, 1024},
         {"alpha", o->alpha, ESPALIER_ALPHA_AUTO, ESPALIER_ALPHA_BLEND},

@@ -147,7 +147,7 @@ class PostRefuses(PostTest):
                  '--margin': ('-0.1', '0.02', 'nan', 'x'), '--fill-perimeter': ('-1', 'inf', 'x', '100001'),
                  '--band': ('0', '0.4', '9', 'nan'),
                  '--project': ('-0.1', '1.1', 'x'), '--remesh-res': ('15', '2049', '33', 'x'), '--min-component': ('-1', '101', 'x'),
-                 '--remove-floaters': ('-1', '1.5', 'x'), '--padding': ('-1', '65', 'x'), '--despeckle': ('-1', '4097', '1.5'),
+                 '--remove-floaters': ('-1', '1.5', 'x'), '--padding': ('-1', '65', 'x'), '--despeckle': ('-1', '257', '1.5'),
                  '--ao': ('0', '1025', 'x'), '--alpha': ('half', 'OPAQUE'), '--post': ('dirty', 'Clean'), '--gutter': ('mud',),
                  '--texture-format': ('gif', 'PNG'), '--jpeg-quality': ('0', '101', 'x'), '--size-mm': ('0', '-1', 'x', '1e7'),
                  '--resolution': ('0', '-1', '131073', 'x')}

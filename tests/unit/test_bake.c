@@ -771,7 +771,7 @@ static void arrays_that_do_not_go_together(void **state)
     test_base_open(&t, 1);
     everything_scene(t.ctx, &s, &options);
     options.occlusion_rays = 0;
-    for (int i = 0; i < 9; i++) {
+    for (int i = 0; i < 10; i++) {
         esi_bake_options o = options;
         espalier_status wanted = ESPALIER_ERR_INTERNAL;
 
@@ -792,6 +792,7 @@ static void arrays_that_do_not_go_together(void **state)
         if (i == 6) o.texture_size = 15;
         if (i == 7) o.texture_size = 16385;
         if (i == 8) o.occlusion_rays = -1;
+        if (i == 9) o.despeckle = ESI_BAKE_MAX_SPECK + 1;
         assert_int_equal(esi_bake(t.ctx, &out, &input, &o, NULL), wanted);
         assert_null(out.mesh.vertices);
         esi_clear_error(t.ctx);

@@ -22,7 +22,7 @@ const char cli_finish_help[] =
     "      --box-uv             texture coordinates by six projections: faster, more seams\n"
     "      --padding N          texels between charts, 0..64 (2)\n"
     "      --gutter MODE        what lies between charts: nearest (default), telea\n"
-    "      --despeckle N        remove metallic and roughness specks of up to N texels, 0..4096 (16)\n"
+    "      --despeckle N        remove metallic and roughness specks of up to N texels, 0..256 (16)\n"
     "      --normal-map         bake the detail that simplification took away\n"
     "      --ao N               bake ambient occlusion with N rays per texel, 1..1024\n"
     "      --alpha MODE         auto (default: opaque unless a coherent part is translucent), opaque, mask, blend\n"
@@ -146,7 +146,7 @@ int cli_finish_option(cli_finish *f, const char *command, int option, const char
         p->telea = choice;
         return status;
     case CLI_OPT_DESPECKLE:
-        return whole(command, "--despeckle", value, 0, 4096, &p->despeckle);
+        return whole(command, "--despeckle", value, 0, 256, &p->despeckle);
     case CLI_OPT_NORMAL_MAP:
         p->normal_map = 1;
         return 0;
