@@ -209,7 +209,8 @@ espalier_status esi_npz_parse(espalier_context *ctx, esi_vxz *out, const uint8_t
 /* ----------------------------------------------------------------- writing */
 
 /* Head of an array file, padded to a multiple of 64 bytes, and room for the data behind it; NULL after esi_fail(). */
-static uint8_t *make_npy(const esi_zip_writer *zip, size_t *size, size_t *head, const char *type, int64_t rows, int32_t columns, size_t bytes)
+static uint8_t *make_npy(const esi_zip_writer *zip, size_t *size, size_t *head, const char *type, int64_t rows, int32_t columns,
+                         size_t bytes)
 {
     char text[192];
     uint8_t *out;

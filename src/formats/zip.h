@@ -42,8 +42,8 @@ typedef struct esi_zip_writer {
     size_t n_entries;
 } esi_zip_writer;
 
-/* Zero-initialise with ctx, name and out. level 0 = stored; align: the entry's bytes begin at a multiple of it (0 = anywhere). Entries bear the
- * date 1980-01-01, so that the same contents give the same bytes. ERR_RESOURCE beyond 4 GiB or 65,534 entries. */
+/* Zero-initialise with ctx, name and out. level 0 = stored; align: the entry's bytes begin at a multiple of it (0 = anywhere). Entries bear
+ * the date 1980-01-01, so that the same contents give the same bytes. ERR_RESOURCE beyond 4 GiB or 65,534 entries. */
 espalier_status esi_zip_add(esi_zip_writer *zip, const char *name, const void *bytes, size_t size, int level, uint32_t align);
 /* Writes the directory; `out` stays open. */
 espalier_status esi_zip_finish(esi_zip_writer *zip);

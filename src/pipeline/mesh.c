@@ -270,7 +270,8 @@ espalier_status espalier_mesh_compare(espalier_context *ctx, const espalier_mesh
     return esi_leave(ctx, &fp, json_end(&w, describe_distance(&w, a, b, samples), json));
 }
 
-espalier_status espalier_mesh_render(espalier_context *ctx, espalier_image *out, const espalier_mesh *mesh, uint32_t view_size, int backfaces)
+espalier_status espalier_mesh_render(espalier_context *ctx, espalier_image *out, const espalier_mesh *mesh, uint32_t view_size,
+                                     int backfaces)
 {
     esi_fp_state fp;
     esi_texture picture = {0};

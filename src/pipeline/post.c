@@ -78,7 +78,8 @@ static espalier_status fill(post_job *j, int passes)
 static espalier_status drop_small_components(post_job *j)
 {
     int64_t components = 0, faces = 0;
-    espalier_status st = esi_mesh_remove_small_components(j->ctx, &j->mesh, j->options.min_component, !is_reference(j), &components, &faces);
+    const bool keep_largest = !is_reference(j);
+    espalier_status st = esi_mesh_remove_small_components(j->ctx, &j->mesh, j->options.min_component, keep_largest, &components, &faces);
     j->record->small_components += components;
     j->record->small_faces += faces;
     return st;
@@ -140,8 +141,8 @@ static espalier_status clean(post_job *j)
 
 static espalier_status remesh(post_job *j)
 {
-    esi_remesh_options o =
-        is_reference(j) ? esi_remesh_options_reference(j->options.remesh_resolution) : esi_remesh_options_clean(j->options.remesh_resolution);
+    const int32_t resolution = j->options.remesh_resolution;
+    esi_remesh_options o = is_reference(j) ? esi_remesh_options_reference(resolution) : esi_remesh_options_clean(resolution);
 
     o.band = j->options.band;
     o.project = j->options.project;

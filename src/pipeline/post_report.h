@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * post_report.h: numbers of the mesh layer as JSON: for the report of a run and for inspecting files. docs/report.schema.json describes them.
+ * post_report.h: numbers of the mesh layer as JSON, for the report of a run and for inspecting files. docs/report.schema.json describes
+ * them.
  */
 #ifndef ESI_POST_REPORT_H
 #define ESI_POST_REPORT_H

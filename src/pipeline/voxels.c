@@ -300,10 +300,11 @@ static espalier_status add_materials(espalier_context *ctx, espalier_asset *a, c
 
 static void log_facts(espalier_context *ctx, const espalier_asset *a, const esi_voxelize_stats *s)
 {
-    esi_log(ctx, ESPALIER_LOG_INFO, "%lld voxels at resolution %lld, %lld faces", (long long)a->data.n_voxels, (long long)a->data.resolution,
-            (long long)a->data.n_faces);
+    esi_log(ctx, ESPALIER_LOG_INFO, "%lld voxels at resolution %lld, %lld faces", (long long)a->data.n_voxels,
+            (long long)a->data.resolution, (long long)a->data.n_faces);
     if (s->double_crossings)
-        esi_log(ctx, ESPALIER_LOG_WARNING, "%lld of %lld crossed cell edges are crossed more than once: sheets thinner than a voxel are lost",
+        esi_log(ctx, ESPALIER_LOG_WARNING,
+                "%lld of %lld crossed cell edges are crossed more than once: sheets thinner than a voxel are lost",
                 (long long)s->double_crossings, (long long)s->crossings);
     if (s->clipped_faces)
         esi_log(ctx, ESPALIER_LOG_WARNING, "%lld faces reach out of the cube and are cut off; --fit scales the mesh into it",
