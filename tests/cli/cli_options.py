@@ -97,6 +97,12 @@ class BadOptions(CommandTest):
         self.assertTrue(missing)
         self.fail_with(DEVICE, *self.micro('-o', 'x.glb', '--cpu-level', missing[0]), says=missing[0])
 
+    def test_device_that_is_not_here(self):
+        for name in ('no such device', 'vulkan:63', 'vulkan:x'):
+            self.fail_with(DEVICE, *self.micro('-o', 'x.glb', '--device', name))
+        self.succeed(*self.micro('-o', 'cpu.glb', '--device', 'cpu', '--report', 'r.json'))
+        self.assertIn('"device": "cpu"', read(self.path('r.json')).decode())
+
     def test_budget_that_is_too_small(self):
         self.fail_with(RESOURCE, *self.micro('-o', 'x.glb', '--mem-budget', '20K', '--quiet'), says='budget')
         self.assertEqual(self.files(), [])

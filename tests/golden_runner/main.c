@@ -34,7 +34,7 @@ static const char usage[] = "usage: espalier-golden [options] CASE_OR_DIR...\n"
                             "  --list               only list the cases: kind, folder\n"
                             "  --cpu-level LEVEL    generic, generic-fma, avx2, avx512, neon (default: best)\n"
                             "  --threads N          compute threads (default: all cores)\n"
-                            "  --device cpu         where to compute\n"
+                            "  --device NAME        where networks run: cpu, vulkan, vulkan:N, part of a name\n"
                             "  --mem-budget BYTES   memory budget of every case\n"
                             "  --allow-uncovered    a kind without code does not fail\n"
                             "  --expect-cases N     fail unless exactly N cases ran\n"
@@ -240,9 +240,9 @@ static int run_all(espalier_runtime *runtime, espalier_context *ctx, const optio
                sum.failed, sum.skipped, sum.uncovered);
     } else {
         if (wrong_number) printf("%zu cases ran, expected %ld\n", sum.cases, o->expect_cases);
-        printf("cpu level %s, %d threads; %zu cases, %zu with failures, %zu not covered, %zu outputs skipped\n",
-               espalier_cpu_level_name(espalier_runtime_cpu_level(runtime)), espalier_runtime_threads(runtime), sum.cases, sum.failed_cases,
-               sum.uncovered, sum.skipped);
+        printf("device %s, cpu level %s, %d threads; %zu cases, %zu with failures, %zu not covered, %zu outputs skipped\n",
+               espalier_runtime_device(runtime), espalier_cpu_level_name(espalier_runtime_cpu_level(runtime)),
+               espalier_runtime_threads(runtime), sum.cases, sum.failed_cases, sum.uncovered, sum.skipped);
         printf("%zu passed, %zu failed\n", sum.passed, sum.failed);
     }
     exit_status = sum.failed || json.failed ? 1 : 0;
@@ -284,8 +284,8 @@ static bool parse_options(options *o, int argc, char **argv)
             o->allow_uncovered = true;
         else if (strcmp(argv[i], "--cpu-level") == 0 && value && espalier_cpu_level_parse(&o->runtime.cpu_level, value) == ESPALIER_OK)
             i++;
-        else if (strcmp(argv[i], "--device") == 0 && value && strcmp(value, "cpu") == 0)
-            i++;
+        else if (strcmp(argv[i], "--device") == 0 && value)
+            o->runtime.device = value, i++;
         else if (strcmp(argv[i], "--threads") == 0 && parse_number(value, &n))
             o->runtime.threads = (int32_t)n, i++;
         else if (strcmp(argv[i], "--expect-cases") == 0 && parse_number(value, &n))
