@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * json_write.c: see json_write.h.
+ */
 #include "formats/json_write.h"
 
 #include <inttypes.h>

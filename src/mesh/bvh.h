@@ -26,8 +26,8 @@ bool esi_bvh_closest(const esi_bvh *bvh, const float p[3], float max_distance, e
 /* The same among faces whose unit normal n has dot(n, facing) >= min_dot (zero-area faces never). */
 bool esi_bvh_closest_facing(const esi_bvh *bvh, const float p[3], const float facing[3], float min_dot, float max_distance,
                             esi_bvh_hit *hit);
-/* Distance only, INFINITY when farther than max_distance: the hot call of remeshing. `hint`: in, a distance from p to some point of the
- * surface that is known to the caller, or INFINITY. */
+/* Distance only, INFINITY when farther than max_distance. `hint`: in, a distance from p to some point of the surface that is known to the
+ * caller, or INFINITY. Remeshing asks many nearby points and uses bvh_internal.h's form of it; tests compare that with this one. */
 float esi_bvh_distance(const esi_bvh *bvh, const float p[3], float max_distance, float hint);
 
 /* Does the open segment origin + t * direction, t in (t_min, t_max), meet a face? Double precision inside; hits on a shared edge may count

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * params.c: from a request's pipeline type to the grids of a run; see params.h.
+ */
 #include "pipeline/params.h"
 
 void esi_route_of(esi_route *out, const espalier_model *model, espalier_pipeline_type type)
