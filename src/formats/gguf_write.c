@@ -9,7 +9,7 @@
 
 #define ALIGNMENT 32u
 #define MAX_DIMS  4
-#define MAX_NAME  63u /* ggml's fixed name field, less the NUL */
+#define MAX_NAME  127u /* name field of ggml as trellis.cpp builds it, less the NUL; names of BiRefNet need it */
 
 enum { VALUE_STRING = 8 };
 

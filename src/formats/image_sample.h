@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * image_sample.h: where a pixel of a resized picture reads along one axis: bilinear interpolation without antialiasing, in the fp32 steps of
- * PyTorch's interpolate(), so that networks that were trained behind it see the same weights.
+ * image_sample.h: where a pixel of a resized picture reads along one axis: bilinear interpolation without antialiasing, in the fp32 steps
+ * of PyTorch's interpolate(), so that networks that were trained behind it see the same weights.
  */
 #ifndef ESI_IMAGE_SAMPLE_H
 #define ESI_IMAGE_SAMPLE_H
@@ -15,7 +15,8 @@ typedef struct esi_linear_taps {
     float weight[2];
 } esi_linear_taps;
 
-/* Sample i of `out` samples over `in` samples, both at least 1. align_corners: the outermost samples' centres coincide; else their edges. */
+/* Sample i of `out` samples over `in` samples, both at least 1. align_corners: the outermost samples' centres coincide; else their edges.
+ */
 static inline esi_linear_taps esi_linear_taps_at(int64_t i, int64_t in, int64_t out, bool align_corners)
 {
     esi_linear_taps taps;

@@ -166,7 +166,8 @@ static espalier_status bytes_then_resize(espalier_context *ctx, espalier_image *
     return st;
 }
 
-static espalier_status resize_then_bytes(espalier_context *ctx, espalier_image *mask, const float *map, uint32_t side, uint32_t w, uint32_t h)
+static espalier_status resize_then_bytes(espalier_context *ctx, espalier_image *mask, const float *map, uint32_t side, uint32_t w,
+                                         uint32_t h)
 {
     float *large = esi_alloc(ctx, (size_t)w * h, sizeof *large, "matte");
     espalier_status st = ESPALIER_ERR_RESOURCE;

@@ -24,8 +24,8 @@ uint32_t esi_matte_side(esi_matte_recipe recipe);
 espalier_status esi_matte_prepare(espalier_context *ctx, float **out_chw, const espalier_image *rgb, esi_matte_recipe recipe, uint32_t side,
                                   espalier_image *resized);
 
-/* *mask (1 channel, w x h) from the network's map [side, side] of values in [0, 1]. `small`, if not NULL, receives the bytes before they are
- * resized, where the recipe has them. A map without any contrast gives an empty mask where the recipe stretches. */
+/* *mask (1 channel, w x h) from the network's map [side, side] of values in [0, 1]. `small`, if not NULL, receives the bytes before they
+ * are resized, where the recipe has them. A map without any contrast gives an empty mask where the recipe stretches. */
 espalier_status esi_matte_finish(espalier_context *ctx, espalier_image *mask, const float *map, uint32_t side, esi_matte_recipe recipe,
                                  uint32_t w, uint32_t h, espalier_image *small);
 

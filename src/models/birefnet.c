@@ -99,9 +99,10 @@ static espalier_status open_network(espalier_context *ctx, esi_birefnet *m)
     espalier_status st;
 
     if (!esi_birefnet_recognise(file))
-        return esi_fail(ctx, ESPALIER_ERR_MODEL,
-                        "%s: no BiRefNet with a Swin backbone: bb.patch_embed.proj.weight and decoder.conv_out1.0.weight are not both there",
-                        esi_weight_file_path(file));
+        return esi_fail(
+            ctx, ESPALIER_ERR_MODEL,
+            "%s: no BiRefNet with a Swin backbone: bb.patch_embed.proj.weight and decoder.conv_out1.0.weight are not both there",
+            esi_weight_file_path(file));
     if (s.norms == ESI_NORMS_FOLDED) s.norms = ESI_NORMS_STATISTICS; /* most convolutions have no bias to hold a folded norm */
     st = esi_swin_open(&s, &m->backbone, "bb.");
     for (int i = 0; i < ESI_SWIN_STAGES; i++) channels += 2 * m->backbone.stages[i].channels;

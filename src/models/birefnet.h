@@ -28,11 +28,11 @@ struct esi_birefnet {
     espalier_allocator allocator;
     esi_weights *weights;
     esi_swin backbone;
-    esi_birefnet_block squeeze, decode[ESI_BIREFNET_LEVELS]; /* decoder_block<i + 1> */
-    esi_birefnet_patch patch[ESI_BIREFNET_LEVELS + 1];       /* ipt_blk<i + 1>; [0] at the picture's size */
+    esi_birefnet_block squeeze, decode[ESI_BIREFNET_LEVELS];                   /* decoder_block<i + 1> */
+    esi_birefnet_patch patch[ESI_BIREFNET_LEVELS + 1];                         /* ipt_blk<i + 1>; [0] at the picture's size */
     esi_conv2d gate[ESI_BIREFNET_LEVELS - 1], attend[ESI_BIREFNET_LEVELS - 1]; /* gdt_convs(_attn)_<i + 2> */
-    esi_conv2d lateral[ESI_BIREFNET_LEVELS - 1];             /* lateral_block<i + 2> on level i */
-    esi_conv2d head;                                         /* conv_out1 */
+    esi_conv2d lateral[ESI_BIREFNET_LEVELS - 1];                               /* lateral_block<i + 2> on level i */
+    esi_conv2d head;                                                           /* conv_out1 */
 };
 
 bool esi_birefnet_recognise(const esi_weight_file *file);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * birefnet_forward.c: BiRefNet's forward pass. The backbone sees the picture at full and at half size; its four levels, each with both sizes side
- * by side, meet in the coarsest one; decoder blocks climb back up, each adding the level's own map and the picture's tiles. All resizing is
- * bilinear with aligned corners.
+ * birefnet_forward.c: BiRefNet's forward pass. The backbone sees the picture at full and at half size; its four levels, each with both
+ * sizes side by side, meet in the coarsest one; decoder blocks climb back up, each adding the level's own map and the picture's tiles. All
+ * resizing is bilinear with aligned corners.
  */
 #include "models/birefnet.h"
 
@@ -12,9 +12,9 @@
 typedef struct birefnet_pass {
     espalier_context *ctx;
     const esi_birefnet *model;
-    esi_map picture;                        /* [H * W, 3] */
-    esi_map level[ESI_BIREFNET_LEVELS];     /* [full size's channels, half size's channels] */
-    esi_map coarse;                         /* all levels at the coarsest grid; level[COARSEST] is its last columns */
+    esi_map picture;                    /* [H * W, 3] */
+    esi_map level[ESI_BIREFNET_LEVELS]; /* [full size's channels, half size's channels] */
+    esi_map coarse;                     /* all levels at the coarsest grid; level[COARSEST] is its last columns */
 } birefnet_pass;
 
 static espalier_status resize(const birefnet_pass *p, esi_tensor y, const esi_map *x, esi_grid grid)

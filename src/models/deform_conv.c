@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * deform_conv.c: deformable convolution (Zhu et al. 2019) as weighted gather and matrix product, and BiRefNet's ASPPDeformable: four such
- * convolutions of growing kernel and the picture's mean, side by side, fused by a 1 x 1 convolution. Rows of the output are independent, so a
- * few thousand at a time keep the gathered taps small.
+ * convolutions of growing kernel and the picture's mean, side by side, fused by a 1 x 1 convolution. Rows of the output are independent, so
+ * a few thousand at a time keep the gathered taps small.
  */
 #include "models/deform_conv.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * deform_conv.h: deformable convolution, version 2: every tap of every output pixel reads the picture bilinearly at its own offset, times its
- * own factor; then an ordinary product with the weights. And the pyramid of such convolutions in BiRefNet's decoder.
+ * deform_conv.h: deformable convolution, version 2: every tap of every output pixel reads the picture bilinearly at its own offset, times
+ * its own factor; then an ordinary product with the weights. And the pyramid of such convolutions in BiRefNet's decoder.
  */
 #ifndef ESI_DEFORM_CONV_H
 #define ESI_DEFORM_CONV_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * image_layers.c: opens convolutions with their batch norms (statistics folded in fp32: scale = w / sqrt(var + 1e-5), shift = b - mean * scale,
- * plus the convolution's own bias times scale) and runs them over gather tables.
+ * image_layers.c: opens convolutions with their batch norms (statistics folded in fp32: scale = w / sqrt(var + 1e-5), shift = b - mean *
+ * scale, plus the convolution's own bias times scale) and runs them over gather tables.
  */
 #include "models/image_layers.h"
 

@@ -42,11 +42,11 @@ typedef struct esi_conv2d {
 } esi_conv2d;
 
 typedef struct esi_conv2d_options {
-    int64_t in, out;            /* 0: as the file has it */
-    int kernel;                 /* 0: as the file has it */
+    int64_t in, out;               /* 0: as the file has it */
+    int kernel;                    /* 0: as the file has it */
     int stride, padding, dilation; /* 0: stride 1; half the kernel times the dilation; 1 */
     bool no_bias;
-    const char *norm;           /* batch norm behind it: its name, or NULL */
+    const char *norm; /* batch norm behind it: its name, or NULL */
     esi_activation act;
 } esi_conv2d_options;
 
@@ -64,7 +64,8 @@ espalier_status esi_conv2d_run(espalier_context *ctx, const esi_conv2d *conv, es
 /* 2 x 2 maximum with ceil mode. y is new. */
 espalier_status esi_map_pool(espalier_context *ctx, esi_map *y, const esi_map *x);
 /* Rows [first, first + y.rows) of x resized to `grid`. */
-espalier_status esi_map_resize_rows(espalier_context *ctx, esi_tensor y, const esi_map *x, esi_grid grid, bool align_corners, int64_t first);
+espalier_status esi_map_resize_rows(espalier_context *ctx, esi_tensor y, const esi_map *x, esi_grid grid, bool align_corners,
+                                    int64_t first);
 espalier_status esi_map_resize(espalier_context *ctx, esi_tensor y, const esi_map *x, esi_grid grid, bool align_corners);
 
 /* Rows that the layers above handle at a time. */

@@ -86,7 +86,8 @@ static void fill_conv(const table_job *j, int64_t first, int64_t end)
     }
 }
 
-espalier_status esi_conv_table(espalier_context *ctx, esi_tensor *table, esi_grid in, const esi_conv_geometry *g, int64_t first, int64_t rows)
+espalier_status esi_conv_table(espalier_context *ctx, esi_tensor *table, esi_grid in, const esi_conv_geometry *g, int64_t first,
+                               int64_t rows)
 {
     table_job j = {.fill = fill_conv, .rows = rows, .cols = g->kernel * g->kernel, .first_pixel = first, .in = in, .geometry = g};
     j.out = esi_conv_grid(in, g);
@@ -121,10 +122,11 @@ static void fill_resize(const table_job *j, int64_t first, int64_t end)
     }
 }
 
-espalier_status esi_resize_table(espalier_context *ctx, esi_tensor *table, esi_tensor *weight, esi_grid in, esi_grid out, bool align_corners,
-                                 int64_t first, int64_t rows)
+espalier_status esi_resize_table(espalier_context *ctx, esi_tensor *table, esi_tensor *weight, esi_grid in, esi_grid out,
+                                 bool align_corners, int64_t first, int64_t rows)
 {
-    table_job j = {.fill = fill_resize, .rows = rows, .cols = 4, .first_pixel = first, .in = in, .out = out, .align_corners = align_corners};
+    table_job j = {
+        .fill = fill_resize, .rows = rows, .cols = 4, .first_pixel = first, .in = in, .out = out, .align_corners = align_corners};
     return make_tables(ctx, &j, table, weight);
 }
 
@@ -162,8 +164,15 @@ static void fill_deform(const table_job *j, int64_t first, int64_t end)
 espalier_status esi_deform_table(espalier_context *ctx, esi_tensor *table, esi_tensor *weight, esi_grid in, const esi_conv_geometry *g,
                                  const float *offset, const float *mask, float mask_factor, int64_t first, int64_t rows)
 {
-    table_job j = {.fill = fill_deform, .rows = rows * g->kernel * g->kernel, .cols = 4, .first_pixel = first, .in = in, .geometry = g,
-                   .offset = offset, .mask = mask, .mask_factor = mask_factor};
+    table_job j = {.fill = fill_deform,
+                   .rows = rows * g->kernel * g->kernel,
+                   .cols = 4,
+                   .first_pixel = first,
+                   .in = in,
+                   .geometry = g,
+                   .offset = offset,
+                   .mask = mask,
+                   .mask_factor = mask_factor};
     j.out = esi_conv_grid(in, g);
     return make_tables(ctx, &j, table, weight);
 }

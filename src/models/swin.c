@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * swin.c: Swin Transformer (Liu et al. 2021) as dense prediction networks use it: tokens padded with zeros to whole windows take part in the
- * attention; every second block rolls the grid by half a window and keeps what comes from different ends apart.
+ * swin.c: Swin Transformer (Liu et al. 2021) as dense prediction networks use it: tokens padded with zeros to whole windows take part in
+ * the attention; every second block rolls the grid by half a window and keeps what comes from different ends apart.
  */
 #include "models/swin.h"
 
@@ -38,12 +38,29 @@ static const esi_file_tensor *find(const esi_layer_source *s, const char *scope,
     return esi_weight_file_find(esi_weights_file(s->weights), full);
 }
 
-/* Channels, window and heads from the first block; depth by counting. */
+/* One more than the largest number of a block that any tensor names, so that one that lacks something is missed. */
+static int count_blocks(const esi_layer_source *s, const char *scope)
+{
+    const esi_weight_file *file = esi_weights_file(s->weights);
+    char start[160];
+    const size_t len = (size_t)snprintf(start, sizeof start, "%s%sblocks.", s->prefix, scope);
+    int depth = 0;
+
+    for (size_t i = 0; i < file->count; i++) {
+        const char *name = file->tensors[i].name;
+        int number = 0;
+        if (strncmp(name, start, len) != 0) continue;
+        for (name += len; *name >= '0' && *name <= '9' && number < MAX_DEPTH; name++) number = 10 * number + (*name - '0');
+        if (*name == '.') depth = ESI_MAX(depth, number + 1);
+    }
+    return depth;
+}
+
+/* Channels, window and heads from the first block. */
 static espalier_status stage_sizes(const esi_layer_source *s, esi_swin_stage *stage, const char *scope)
 {
     const esi_file_tensor *norm = find(s, scope, "blocks.0.norm1.weight");
     const esi_file_tensor *positions = find(s, scope, "blocks.0.attn.relative_position_bias_table");
-    char name[48];
 
     if (norm == NULL || positions == NULL || norm->rank != 1 || positions->rank != 2) goto wrong;
     stage->channels = norm->shape[0];
@@ -53,10 +70,7 @@ static espalier_status stage_sizes(const esi_layer_source *s, esi_swin_stage *st
     if (stage->channels < 1 || stage->channels > 1 << 16 || stage->heads < 1 || stage->channels % stage->heads != 0 ||
         (2 * stage->window - 1) * (2 * stage->window - 1) != positions->shape[0])
         goto wrong;
-    for (; stage->depth < MAX_DEPTH; stage->depth++) {
-        snprintf(name, sizeof name, "blocks.%d.norm1.weight", stage->depth);
-        if (find(s, scope, name) == NULL) break;
-    }
+    stage->depth = count_blocks(s, scope);
     return ESPALIER_OK;
 wrong:
     return esi_fail(s->ctx, ESPALIER_ERR_MODEL,
@@ -153,10 +167,10 @@ typedef struct swin_pass {
     espalier_context *ctx;
     const esi_swin_stage *stage;
     esi_grid grid;
-    esi_tensor x, u, mixed;      /* [tokens, C]: residual stream; normed; attention output */
-    esi_tensor index[2], region[2]; /* of even and odd blocks; windows' rows */
+    esi_tensor x, u, mixed;             /* [tokens, C]: residual stream; normed; attention output */
+    esi_tensor index[2], region[2];     /* of even and odd blocks; windows' rows */
     esi_tensor gathered, qkv, attended; /* [rows of some windows, C, 3C, C] */
-    esi_tensor hidden;           /* [some tokens, MLP width] */
+    esi_tensor hidden;                  /* [some tokens, MLP width] */
 } swin_pass;
 
 /* Attention of the windows [first, first + count), from u into mixed. */
@@ -263,7 +277,8 @@ esi_grid esi_swin_grid(const esi_swin *swin, esi_grid picture, int stage)
     return grid;
 }
 
-espalier_status esi_swin_forward(espalier_context *ctx, const esi_swin *swin, const esi_map *picture, const esi_tensor outputs[ESI_SWIN_STAGES])
+espalier_status esi_swin_forward(espalier_context *ctx, const esi_swin *swin, const esi_map *picture,
+                                 const esi_tensor outputs[ESI_SWIN_STAGES])
 {
     esi_map x = {0}, next = {0};
     espalier_status st = esi_map_new(ctx, &x, esi_swin_grid(swin, picture->grid, 0), swin->patch.out);

@@ -22,7 +22,7 @@ typedef struct esi_swin_block {
 typedef struct esi_swin_stage {
     int64_t channels, window, heads;
     int depth;
-    esi_swin_block *blocks;           /* [depth] */
+    esi_swin_block *blocks;            /* [depth] */
     esi_swin_affine merge_norm, merge; /* [1, 4C]; [2C, 4C]; null in the last stage */
 } esi_swin_stage;
 
@@ -46,6 +46,7 @@ void esi_swin_free(espalier_context *ctx, const espalier_allocator *allocator, e
 /* The grid of stage i's output for a picture. */
 esi_grid esi_swin_grid(const esi_swin *swin, esi_grid picture, int stage);
 /* outputs[i]: where stage i's normed tokens go, [rows of its grid, its channels]. */
-espalier_status esi_swin_forward(espalier_context *ctx, const esi_swin *swin, const esi_map *picture, const esi_tensor outputs[ESI_SWIN_STAGES]);
+espalier_status esi_swin_forward(espalier_context *ctx, const esi_swin *swin, const esi_map *picture,
+                                 const esi_tensor outputs[ESI_SWIN_STAGES]);
 
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
  * u2net.c: U2-Net (Qin et al. 2020) and IS-Net (Qin et al. 2022), from PyTorch's tensor names, with or without a leading "module.". Six
- * encoder stages of residual U-blocks halve the picture, five decoder stages double it again; each level gives a one-channel side map. U2-Net
- * fuses the six side maps, IS-Net takes the finest and works at half size behind a strided convolution.
+ * encoder stages of residual U-blocks halve the picture, five decoder stages double it again; each level gives a one-channel side map.
+ * U2-Net fuses the six side maps, IS-Net takes the finest and works at half size behind a strided convolution.
  */
 #include "models/u2net.h"
 
 #include <stdio.h>
 
-#define STAGES 6
+#define STAGES              6
 #define RSU_DILATION_BOTTOM 2
 
 /* Depth of the blocks of stage 1..6; stages from the fifth on are flat. */
@@ -19,8 +19,8 @@ struct esi_u2net {
     espalier_allocator allocator;
     esi_weights *weights;
     esi_u2net_kind kind;
-    esi_conv2d conv_in;        /* IS-Net only */
-    esi_rsu encode[STAGES];    /* stage1..stage6 */
+    esi_conv2d conv_in;         /* IS-Net only */
+    esi_rsu encode[STAGES];     /* stage1..stage6 */
     esi_rsu decode[STAGES - 1]; /* stage1d..stage5d */
     esi_conv2d side[STAGES], fuse;
 };
@@ -88,8 +88,7 @@ static espalier_status rsu_encode(espalier_context *ctx, const esi_rsu *b, esi_m
         esi_tensor_free(ctx, &pooled.rows);
         x = (esi_map){esi_cols(both[i].rows, b->middle, b->middle), both[i].grid};
     }
-    if (st == ESPALIER_OK)
-        st = esi_conv2d_run(ctx, &b->encode[last], esi_cols(both[last - 1].rows, 0, b->middle), &x, (esi_tensor){0});
+    if (st == ESPALIER_OK) st = esi_conv2d_run(ctx, &b->encode[last], esi_cols(both[last - 1].rows, 0, b->middle), &x, (esi_tensor){0});
     esi_tensor_free(ctx, &pooled.rows);
     return st;
 }
@@ -268,10 +267,10 @@ esi_weights *esi_u2net_weights(esi_u2net *m)
 typedef struct u2net_pass {
     espalier_context *ctx;
     const esi_u2net *model;
-    esi_grid grid;       /* of the picture */
+    esi_grid grid; /* of the picture */
     esi_map both[STAGES - 1];
-    esi_map bottom;      /* stage 6 */
-    esi_tensor sides;    /* [H * W, 6]: side maps at the picture's size, before the sigmoid */
+    esi_map bottom;   /* stage 6 */
+    esi_tensor sides; /* [H * W, 6]: side maps at the picture's size, before the sigmoid */
 } u2net_pass;
 
 static esi_map own_part(const u2net_pass *p, int i)

@@ -16,7 +16,8 @@ typedef struct esi_rsu {
     int depth;
     bool flat; /* dilations instead of pooling (RSU-4F) */
     int64_t in, middle, out;
-    esi_conv2d input, encode[ESI_RSU_MAX_DEPTH], decode[ESI_RSU_MAX_DEPTH - 1]; /* encode[i]: rebnconv<i + 1>; decode[i]: rebnconv<i + 1>d */
+    esi_conv2d input, encode[ESI_RSU_MAX_DEPTH],
+        decode[ESI_RSU_MAX_DEPTH - 1]; /* encode[i]: rebnconv<i + 1>; decode[i]: rebnconv<i + 1>d */
 } esi_rsu;
 
 /* in: channels, 0 = as the file has it. block is zeroed by the caller. scope: "stage1." */

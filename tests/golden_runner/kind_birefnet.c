@@ -165,7 +165,8 @@ espalier_status golden_kind_birefnet(golden_case *c)
     if (st == ESPALIER_OK) st = golden_planes(c, &tapped, logits);
     if (st == ESPALIER_OK) st = golden_planes(c, &plain, again);
     if (st == ESPALIER_OK)
-        golden_expect(c, "logits without taps", memcmp(tapped, plain, (size_t)again.rows * sizeof *plain) == 0, "other bits than with taps");
+        golden_expect(c, "logits without taps", memcmp(tapped, plain, (size_t)again.rows * sizeof *plain) == 0,
+                      "other bits than with taps");
     if (st == ESPALIER_OK) st = esi_activate(c->ctx, again, again, ESI_ACT_SIGMOID);
     if (st == ESPALIER_OK) st = golden_check_map(c, "out.prob", again);
     esi_birefnet_free(c->ctx, m);

@@ -6,8 +6,8 @@
 
 #include "formats/matte.h"
 
-static espalier_status check_recipe(golden_case *c, const char *name, esi_matte_recipe recipe, const espalier_image *picture, const float *prob,
-                                    int64_t side)
+static espalier_status check_recipe(golden_case *c, const char *name, esi_matte_recipe recipe, const espalier_image *picture,
+                                    const float *prob, int64_t side)
 {
     espalier_image resized = {0}, mask = {0}, small = {0}, rgba = {0};
     float *pixels = NULL;
@@ -40,7 +40,8 @@ espalier_status golden_kind_matte_pre_post(golden_case *c)
     if (st != ESPALIER_OK) return st;
     uint8_t *bytes = golden_alloc(c, (size_t)golden_shape_count(shape), 1);
     memcpy(bytes, rgb, (size_t)golden_shape_count(shape));
-    const espalier_image picture = {.width = (uint32_t)shape.extent[1], .height = (uint32_t)shape.extent[0], .channels = 3, .pixels = bytes};
+    const espalier_image picture = {
+        .width = (uint32_t)shape.extent[1], .height = (uint32_t)shape.extent[0], .channels = 3, .pixels = bytes};
     st = check_recipe(c, "birefnet", ESI_MATTE_BIREFNET, &picture, prob, square.extent[0]);
     return st == ESPALIER_OK ? check_recipe(c, "u2net", ESI_MATTE_U2NET, &picture, prob, square.extent[0]) : st;
 }

@@ -63,7 +63,8 @@ static espalier_status run_network(golden_case *c, esi_u2net_kind kind, float **
     if (st == ESPALIER_OK) st = esi_u2net_forward(c->ctx, m, &plain, pixels, shape.extent[2], shape.extent[3]);
     if (st == ESPALIER_OK) st = golden_planes(c, matte, plain);
     if (st == ESPALIER_OK)
-        golden_expect(c, "matte without taps", memcmp(*matte, with_taps, (size_t)plain.rows * sizeof **matte) == 0, "other bits than with taps");
+        golden_expect(c, "matte without taps", memcmp(*matte, with_taps, (size_t)plain.rows * sizeof **matte) == 0,
+                      "other bits than with taps");
     *side = shape.extent[2];
     esi_u2net_free(c->ctx, m);
     return st;

@@ -175,6 +175,42 @@ static void check_norms(test *t)
     free(x), free(w), free(b), free(cs), free(sn);
 }
 
+/* Pooling, weighted gathers and the mean over rows, with missing rows. */
+static void check_tables(test *t)
+{
+    float *x = values(t, N, C), *w = values(t, N, 4);
+    double want[N * C];
+    int32_t table[N * 4];
+    esi_tensor tx = upload(t, N, C, x), tw = upload(t, N, 4, w), y, mean, ttable;
+
+    if (esi_tensor_new(t->ctx, &y, N, C, ESI_F32) != ESPALIER_OK || esi_tensor_new(t->ctx, &mean, 1, C, ESI_F32) != ESPALIER_OK) abort();
+    for (int i = 0; i < N * 4; i++) table[i] = (int32_t)(next_random(&t->random.seed) % (N + 8)) - 8;
+    for (int i = 0; i < N * 4; i++) table[i] = ESI_MAX(table[i], -1);
+    if (esi_tensor_from(t->ctx, &ttable, N, 4, ESI_I32, table) != ESPALIER_OK) abort();
+    for (int kind = 0; kind < 3; kind++) {
+        for (int i = 0; i < N * C; i++) {
+            const int32_t *row = table + i / C * 4;
+            double largest = -1e30, sum = 0.0, weighted = 0.0;
+            int present = 0;
+            for (int k = 0; k < 4; k++) {
+                if (row[k] < 0) continue;
+                const double value = (double)x[row[k] * C + i % C];
+                largest = value > largest ? value : largest;
+                sum += value;
+                weighted += (double)w[i / C * 4 + k] * value;
+                present++;
+            }
+            want[i] = present == 0 ? 0.0 : kind == 0 ? largest : kind == 1 ? sum / present : weighted;
+        }
+        if (kind == 2) expect(t, "weighted_gather", esi_weighted_gather(t->ctx, y, tx, ttable, tw), y, want, 1e-6);
+        else expect(t, "pool_rows", esi_pool_rows(t->ctx, y, tx, ttable, kind ? ESI_POOL_MEAN : ESI_POOL_MAX), y, want, 1e-6);
+    }
+    for (int c = 0; c < C; c++) want[c] = 0.0;
+    for (int i = 0; i < N * C; i++) want[i % C] += (double)x[i] / N;
+    expect(t, "mean_rows", esi_mean_rows(t->ctx, mean, tx), mean, want, 1e-6);
+    free(x), free(w);
+}
+
 int check_against_double(espalier_context *ctx)
 {
     test t = {.ctx = ctx, .random = {.seed = 42, .fill = FILL_RANDOM}};
@@ -183,6 +219,7 @@ int check_against_double(espalier_context *ctx)
     check_products(&t);
     check_attention(&t);
     check_norms(&t);
+    check_tables(&t);
     esi_scope_end(ctx, scope);
     return t.failures;
 }

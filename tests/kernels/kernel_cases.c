@@ -361,6 +361,10 @@ static void attentions(const visitor *v)
     v->visit(v->user, &(kernel_case){.op = "attention", .run = run_attention, .p = {250, 260, 1, 64, 1, 0, 0, 0}});
     v->visit(v->user, &(kernel_case){.op = "attention", .run = run_attention, .p = {200, 200, 2, 32, 1, 1, 5, 0}});
     v->visit(v->user, &(kernel_case){.op = "attention", .run = run_attention, .p = {33, 130, 2, 128, 1, 0, 0, 1}});
+    /* windows of 12 x 12 with relative positions, and regions where the grid was rolled */
+    v->visit(v->user, &(kernel_case){.op = "attention", .run = run_attention, .p = {144, 144, 6, 32, 4, 1, 0, 0}});
+    v->visit(v->user, &(kernel_case){.op = "attention", .run = run_attention, .p = {144, 144, 2, 32, 3, 1, 4, 0}});
+    v->visit(v->user, &(kernel_case){.op = "attention", .run = run_attention, .p = {49, 49, 3, 32, 5, 1, 2, 0, 0, 7}});
     /* more queries than one block, with a bias; first tiles without a visible key; partial sums that the store rule may touch */
     v->visit(v->user, &(kernel_case){.op = "attention", .run = run_attention, .p = {603, 70, 2, 5, 1, 1, 0, 0}});
     v->visit(v->user, &(kernel_case){.op = "attention", .run = run_attention, .p = {210, 210, 2, 9, 2, 1, 3, 0, 0, 70}});
@@ -393,6 +397,12 @@ static void others(const visitor *v)
             each_fill(v, (kernel_case){.op = "move", .run = run_move, .p = {kind, rows, i, i % 5 + 1, i * 3 % 30 + 2}});
         each_fill(v, (kernel_case){.op = "stats", .run = run_stats, .p = {rows, i}});
     }
+    /* as the matting networks use them: maxima of 2 x 2, four corners for each tap, one channel, a picture's mean, tiles as channels */
+    each_fill(v, (kernel_case){.op = "move", .run = run_move, .p = {8, 210, 64, 4, 800}});
+    each_fill(v, (kernel_case){.op = "move", .run = run_move, .p = {10, 490, 64, 4, 130}});
+    each_fill(v, (kernel_case){.op = "move", .run = run_move, .p = {10, 700, 1, 4, 90}});
+    each_fill(v, (kernel_case){.op = "move", .run = run_move, .p = {11, 1300, 64, 1, 2}});
+    each_fill(v, (kernel_case){.op = "move", .run = run_move, .p = {6, 25, 64, 3, 2}});
     for (int64_t act = 0; act < ESI_ACT_COUNT; act++)
         each_fill(v, (kernel_case){.op = "elementwise", .run = run_elementwise, .p = {64, 512, 3, 0, act}});
     v->visit(v->user, &(kernel_case){.op = "elementwise", .run = run_elementwise, .p = {9, 96, 1, 0, ESI_Q8_0}});

@@ -476,7 +476,7 @@ static void writers_refuse(void **state)
     static const float data[64];
     const esi_safetensors_entry good = {.name = "a", .dtype = ESI_FILE_F32, .rank = 1, .shape = {2}, .data = data};
     esi_safetensors_entry bad[2] = {good, good};
-    char path[128], long_name[70];
+    char path[128], long_name[140];
     memset(long_name, 'n', sizeof long_name - 1);
     long_name[sizeof long_name - 1] = '\0';
     fixture_path(f, path, "w.bin");
