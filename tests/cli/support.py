@@ -317,7 +317,7 @@ def schema_errors(schema, value, root=None, where='$'):
     """A checker for what docs/report.schema.json uses of JSON Schema 2020-12; refuses keywords it does not know."""
     root = root or schema
     known = {'$schema', '$id', '$defs', '$ref', 'title', 'description', 'type', 'properties', 'required', 'additionalProperties', 'items',
-             'enum', 'const', 'minimum', 'maximum', 'exclusiveMinimum', 'pattern', 'minItems', 'maxItems'}
+             'enum', 'const', 'minimum', 'maximum', 'exclusiveMinimum', 'pattern', 'minLength', 'minItems', 'maxItems'}
     unknown = set(schema) - known
     if unknown:
         return ['%s: schema keywords %s are not understood' % (where, sorted(unknown))]
@@ -348,6 +348,8 @@ def schema_errors(schema, value, root=None, where='$'):
             errors.append('%s: %r is out of range' % (where, value))
         if 'exclusiveMinimum' in schema and value <= schema['exclusiveMinimum']:
             errors.append('%s: %r is out of range' % (where, value))
+    if isinstance(value, str) and len(value) < schema.get('minLength', 0):
+        errors.append('%s: %r is too short' % (where, value))
     if isinstance(value, str) and 'pattern' in schema:
         import re
         if not re.search(schema['pattern'], value):
