@@ -10,7 +10,7 @@
 #include "tensor/cpu/driver.h"
 
 /* How an operand follows the rows of the call. */
-typedef enum cut { CUT_NONE, CUT_ROWS, CUT_COLS, CUT_WINDOW } cut;      /* NONE: a vector, bound whole */
+typedef enum cut { CUT_NONE, CUT_ROWS, CUT_COLS, CUT_WINDOW, CUT_WHOLE } cut;      /* NONE: a vector, WHOLE: a matrix; bound whole */
 
 typedef struct operand {
     esi_tensor t;
@@ -48,6 +48,7 @@ static bool can_run(const esi_vk_device *d, const call *c)
         if (esi_tensor_is_null(o->t)) continue;
         if (!esi_vk_placeable(d, o->t) || (o->t.buffer->is_weight && o->cut != CUT_NONE)) return false;
         if (o->cut == CUT_NONE ? o->t.rows * o->t.cols > elements_bound(d) : rows_bound(d, o->t) == 0) return false;
+        if (o->cut == CUT_WHOLE && rows_bound(d, o->t) < o->t.rows) return false;
     }
     return c->work > 0 && c->work <= INT32_MAX;
 }
@@ -171,34 +172,83 @@ static espalier_status group_norm(espalier_context *ctx, esi_tensor y, esi_tenso
     return st == ESPALIER_OK ? esi_cpu_group_norm(ctx, y, x, groups, a) : st;
 }
 
-static espalier_status pool_rows(espalier_context *ctx, esi_tensor y, esi_tensor x, esi_tensor table, esi_pool_kind kind)
-{
-    espalier_status st = TO_HOST("pool_rows", OP_POOL_ROWS, 1, x, table, y);
-    return st == ESPALIER_OK ? esi_cpu_pool_rows(ctx, y, x, table, kind) : st;
-}
-
-static espalier_status weighted_gather(espalier_context *ctx, esi_tensor y, esi_tensor x, esi_tensor table, esi_tensor weight)
-{
-    espalier_status st = TO_HOST("weighted_gather", OP_WEIGHTED_GATHER, 1, x, table, weight, y);
-    return st == ESPALIER_OK ? esi_cpu_weighted_gather(ctx, y, x, table, weight) : st;
-}
-
 static espalier_status mean_rows(espalier_context *ctx, esi_tensor y, esi_tensor x)
 {
     espalier_status st = TO_HOST("mean_rows", OP_MEAN_ROWS, 1, x, y);
     return st == ESPALIER_OK ? esi_cpu_mean_rows(ctx, y, x) : st;
 }
 
-static espalier_status row_sums(espalier_context *ctx, esi_tensor x, float *sum, float *sum_of_squares)
-{
-    espalier_status st = TO_HOST("row_sums", OP_ROW_SUMS, 0, x);
-    return st == ESPALIER_OK ? esi_cpu_row_sums(ctx, x, sum, sum_of_squares) : st;
-}
-
 static espalier_status count_nonfinite(espalier_context *ctx, esi_tensor x, uint64_t *nan_count, uint64_t *inf_count)
 {
     espalier_status st = TO_HOST("count_nonfinite", OP_COUNT_NONFINITE, 0, x);
     return st == ESPALIER_OK ? esi_cpu_count_nonfinite(ctx, x, nan_count, inf_count) : st;
+}
+
+/* ------------------------------------------------------------------ tables */
+
+static espalier_status pool_rows(espalier_context *ctx, esi_tensor y, esi_tensor x, esi_tensor table, esi_pool_kind kind)
+{
+    esi_vk_device *d = esi_vk_of(ctx);
+    call c = {.what = "pool_rows", .shader = ESI_VK_TABLE, .kind = kind == ESI_POOL_MAX ? 0 : 1, .rows = y.rows,
+              .work = y.cols * (table.cols + 1), .lanes = 1,
+              .operands = {{y, CUT_ROWS, true}, {x, CUT_WHOLE, false}, {table, CUT_ROWS, false}},
+              .push = {.cols = (uint32_t)y.cols, .n = {(uint32_t)table.cols, (uint32_t)x.rows}}};
+    espalier_status st;
+
+    if (can_run(d, &c)) return run(ctx, d, &c);
+    st = TO_HOST("pool_rows", OP_POOL_ROWS, 1, x, table, y);
+    return st == ESPALIER_OK ? esi_cpu_pool_rows(ctx, y, x, table, kind) : st;
+}
+
+static espalier_status weighted_gather(espalier_context *ctx, esi_tensor y, esi_tensor x, esi_tensor table, esi_tensor weight)
+{
+    esi_vk_device *d = esi_vk_of(ctx);
+    call c = {.what = "weighted_gather", .shader = ESI_VK_TABLE, .kind = 2, .rows = y.rows, .work = y.cols * (table.cols + 1), .lanes = 1,
+              .operands = {{y, CUT_ROWS, true}, {x, CUT_WHOLE, false}, {table, CUT_ROWS, false}, {weight, CUT_ROWS, false}},
+              .push = {.cols = (uint32_t)y.cols, .n = {(uint32_t)table.cols, (uint32_t)x.rows}}};
+    espalier_status st;
+
+    if (can_run(d, &c)) return run(ctx, d, &c);
+    st = TO_HOST("weighted_gather", OP_WEIGHTED_GATHER, 1, x, table, weight, y);
+    return st == ESPALIER_OK ? esi_cpu_weighted_gather(ctx, y, x, table, weight) : st;
+}
+
+/* -------------------------------------------------------------- statistics */
+
+static espalier_status row_sums_on_device(espalier_context *ctx, const call *c, float *sum, float *sum_of_squares)
+{
+    call with_result = *c;
+    esi_scope scope = esi_scope_begin(ctx);
+    float *pairs = NULL;
+    esi_tensor result;
+    espalier_status st = esi_tensor_new(ctx, &result, c->rows, 2, ESI_F32);
+
+    if (st != ESPALIER_OK) goto done;
+    with_result.operands[0] = (operand){result, CUT_ROWS, true};
+    st = run(ctx, esi_vk_of(ctx), &with_result);
+    if (st != ESPALIER_OK) goto done;
+    pairs = esi_alloc(ctx, (size_t)c->rows, 2 * sizeof *pairs, "row sums");
+    st = pairs ? esi_vk_read(ctx, result, pairs) : ctx->error_status;
+    for (int64_t r = 0; st == ESPALIER_OK && r < c->rows; r++) {
+        sum[r] = pairs[2 * r];
+        sum_of_squares[r] = pairs[2 * r + 1];
+    }
+done:
+    esi_free(ctx, pairs);
+    esi_scope_end(ctx, scope);
+    return st;
+}
+
+static espalier_status row_sums(espalier_context *ctx, esi_tensor x, float *sum, float *sum_of_squares)
+{
+    esi_vk_device *d = esi_vk_of(ctx);
+    call c = {.what = "row_sums", .shader = ESI_VK_NORM, .kind = 2, .rows = x.rows, .work = x.cols, .lanes = 16, .items = 1,
+              .operands = {{{0}, CUT_NONE, false}, {x, CUT_ROWS, false}}, .push = {.cols = (uint32_t)x.cols, .n = {1}}};
+    espalier_status st;
+
+    if (can_run(d, &c) && esi_vk_fits(d, (uint64_t)x.rows * 8)) return row_sums_on_device(ctx, &c, sum, sum_of_squares);
+    st = TO_HOST("row_sums", OP_ROW_SUMS, 0, x);
+    return st == ESPALIER_OK ? esi_cpu_row_sums(ctx, x, sum, sum_of_squares) : st;
 }
 
 /* ------------------------------------------------------------ norms, rotary */

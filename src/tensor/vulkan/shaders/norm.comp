@@ -1,9 +1,9 @@
 #version 450
 // SPDX-License-Identifier: MIT
 //
-// norm.comp: layer norm (KIND 0) and RMS norm of heads (KIND 1). Sixteen invocations share a row, or a head of a row, which are the
-// sixteen lanes of the row sums (rule 5). push.n0: heads of a row; cols: columns of one; n1 bits: 1 scale (b), 2 shift (c), 4 modulated;
-// f0: eps.
+// norm.comp: layer norm (KIND 0), RMS norm of heads (KIND 1), row sums and sums of squares (KIND 2: columns 0 and 1 of y). Sixteen
+// invocations share a row, or a head of a row; they are the sixteen lanes of the row sums (rule 5). push.n0: heads of a row; cols:
+// columns of one; n1 bits: 1 scale (b), 2 shift (c), 4 modulated; f0: eps.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "exact.glsl"
@@ -56,6 +56,13 @@ void main()
     uint from = push.a_offset + row * push.a_stride + first, to = push.y_offset + row * push.y_stride + first;
     float n = float(push.cols), mean = 0.0, r;
 
+    if (KIND == 2) {
+        float sum = sum_row(from, used), squares = sum_squares(from, 0.0, used);
+        if (!used || lane != 0u) return;
+        y[to] = sum;
+        y[to + 1u] = squares;
+        return;
+    }
     if (KIND == 0) {
         mean = exact_div(sum_row(from, used), n);
         r = exact_div(1.0, exact_sqrt(exact_add(exact_div(sum_squares(from, mean, used), n), push.f0)));
