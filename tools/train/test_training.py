@@ -15,6 +15,7 @@ except ImportError:
 
 import numpy as np
 
+import expected
 from checkpoint import read_arrays
 from flow import FlowModel, rotate
 from objects import load_library
@@ -91,6 +92,18 @@ class Parts(unittest.TestCase):
             optimizer.step()
             history.append(loss.item())
         self.assertLess(np.mean(history[-5:]), 0.5 * history[0])
+
+
+class Chain(unittest.TestCase):
+    def test_expected(self):
+        """From picture to mesh in PyTorch: the results recorded with the reference's code."""
+        pipeline = TinyPipeline(MODEL)
+        got = expected.run(pipeline, os.path.join(MODEL, "examples", "bottle_1.png"))
+        want = read_arrays(os.path.join(MODEL, "expected", "bottle_1_seed42.safetensors"))
+        self.assertEqual(expected.differences(got, want), [])
+        got["dec_out"][0, 0] += 0.1
+        got["faces"][0, 0] += 1
+        self.assertEqual([text.split(":")[0] for text in expected.differences(got, want)], ["dec_out", "faces"])
 
 
 class Stages(unittest.TestCase):
