@@ -12,6 +12,8 @@
 #include "tensor/vulkan/internal.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <stddef.h>
 
 typedef struct fixture {
     test_allocator memory;
@@ -426,6 +428,116 @@ static void cancelled(void **state)
     compare_work(f, 100, 4);
 }
 
+/* What a device may flush is computed where it is not. */
+static void subnormal_factors(void **state)
+{
+    fixture *f = *state;
+    const float in[4] = {3e38f, -3e38f, 1.0f, 0.0f};
+    float want[4], out[4];
+    esi_backend *backends[2];
+    float *results[2] = {want, out};
+
+    need_device(f);
+    backends[0] = f->runtime->cpu;
+    backends[1] = f->device;
+    for (int i = 0; i < 2; i++) {
+        esi_scope scope;
+        esi_tensor x;
+        f->ctx->backend = backends[i];
+        scope = esi_scope_begin(f->ctx);
+        assert_int_equal(esi_tensor_from(f->ctx, &x, 1, 4, ESI_F32, in), ESPALIER_OK);
+        assert_int_equal(esi_scale(f->ctx, x, x, 1e-40f), ESPALIER_OK);
+        assert_int_equal(esi_tensor_read(f->ctx, x, results[i]), ESPALIER_OK);
+        esi_scope_end(f->ctx, scope);
+    }
+    assert_true(want[0] > 0.02f);
+    assert_memory_equal(want, out, sizeof want);
+}
+
+/* Two jobs on one device at once; they share a weight, too. */
+typedef struct job {
+    pthread_t thread;
+    espalier_context *ctx;
+    int64_t rows;
+    float *want, *got;
+    bool same;
+} job;
+
+static void *run_job(void *arg)
+{
+    job *j = arg;
+
+    j->same = true;
+    for (int i = 0; i < 10 && j->same; i++)
+        j->same = work(j->ctx, j->rows, 4, j->got) == ESPALIER_OK && memcmp(j->want, j->got, (size_t)j->rows * 16) == 0;
+    return NULL;
+}
+
+static void two_jobs(void **state)
+{
+    fixture *f = *state;
+    job jobs[2];
+
+    need_device(f);
+    for (int i = 0; i < 2; i++) {
+        job *j = &jobs[i];
+        j->rows = 500 + 700 * i;
+        j->want = malloc((size_t)j->rows * 16);
+        j->got = malloc((size_t)j->rows * 16);
+        assert_true(j->want && j->got);
+        assert_int_equal(espalier_context_create(&j->ctx, f->runtime), ESPALIER_OK);
+        assert_int_equal(work(j->ctx, j->rows, 4, j->want), ESPALIER_OK);
+        j->ctx->backend = f->device;
+    }
+    for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&jobs[i].thread, NULL, run_job, &jobs[i]), 0);
+    for (int i = 0; i < 2; i++) pthread_join(jobs[i].thread, NULL);
+    for (int i = 0; i < 2; i++) {
+        assert_true(jobs[i].same);
+        espalier_context_free(jobs[i].ctx);
+        free(jobs[i].want);
+        free(jobs[i].got);
+    }
+}
+
+static void keep_line(void *user, espalier_log_level level, const char *line)
+{
+    snprintf(user, ESI_VULKAN_TEXT, "%d %s", (int)level, line);
+}
+
+/* The device as programs choose it. */
+static void runtimes(void **state)
+{
+    fixture *f = *state;
+    espalier_runtime_options o = espalier_runtime_options_default();
+    char line[ESI_VULKAN_TEXT] = "";
+    espalier_runtime *runtime;
+    espalier_context *ctx;
+
+    need_device(f);
+    o.log = keep_line;
+    o.log_user = line;
+    o.device = "no such name";
+    assert_int_equal(espalier_runtime_create(&runtime, &o), ESPALIER_ERR_DEVICE);
+    assert_null(runtime);
+    assert_non_null(strstr(line, "3 no Vulkan device's name contains 'no such name'"));
+    o.struct_size = (uint32_t)offsetof(espalier_runtime_options, device);       /* a program that knows nothing of devices */
+    assert_int_equal(espalier_runtime_create(&runtime, &o), ESPALIER_OK);
+    assert_string_equal(espalier_runtime_device(runtime), "cpu");
+    espalier_runtime_free(runtime);
+    o.struct_size = sizeof o;
+    o.device = "vulkan:0";
+    assert_int_equal(espalier_runtime_create(&runtime, &o), ESPALIER_OK);
+    assert_int_equal(strncmp(espalier_runtime_device(runtime), "vulkan:0 ", 9), 0);
+    assert_int_equal(espalier_context_create(&ctx, runtime), ESPALIER_OK);
+    assert_string_equal(ctx->backend->name, "vulkan");
+    espalier_context_free(ctx);
+    espalier_runtime_free(runtime);
+    o.device = "auto";
+    assert_int_equal(espalier_runtime_create(&runtime, &o), ESPALIER_OK);
+    if (strcmp(espalier_runtime_device(runtime), "cpu") == 0) assert_non_null(strstr(line, "1 networks run on the CPU: "));
+    espalier_runtime_free(runtime);
+}
+
 static void count_message(void *user, const char *message)
 {
     if (!fault.fail_from) print_message("%s\n", message);
@@ -552,6 +664,9 @@ int main(int argc, char **argv)
         TEST(failing_host_memory),
         TEST(budget),
         TEST(cancelled),
+        TEST(subnormal_factors),
+        TEST(two_jobs),
+        TEST(runtimes),
         TEST(validation_layer_is_silent),
         cmocka_unit_test(arithmetic_is_not_contracted),
         cmocka_unit_test(declarations),
