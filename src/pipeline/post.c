@@ -118,8 +118,8 @@ static espalier_status clean_reference(post_job *j)
 
 static espalier_status clean_ours(post_job *j)
 {
-    espalier_status st = ESPALIER_OK;
-    if (j->options.remove_floaters > 0)
+    espalier_status st = esi_mesh_weld(j->ctx, &j->mesh, NULL, NULL);            /* what meets in a place is no hole */
+    if (st == ESPALIER_OK && j->options.remove_floaters > 0)
         st = esi_mesh_remove_floaters(j->ctx, &j->mesh, j->options.remove_floaters, &j->record->floater_components,
                                       &j->record->floater_faces);
     if (st == ESPALIER_OK) st = fill(j, FILL_PASSES);
@@ -186,6 +186,9 @@ static espalier_status simplify(post_job *j)
     if (st == ESPALIER_OK && is_reference(j)) st = esi_mesh_remove_degenerate_faces(j->ctx, &j->mesh, 1e-12, 1e-24, NULL);
     if (st == ESPALIER_OK && !is_reference(j))
         st = esi_mesh_restitch_degenerate_faces(j->ctx, &j->mesh, &j->record->degenerate_changed, &j->record->degenerate_left);
+    if (st == ESPALIER_OK && j->mesh.n_faces > j->options.faces)
+        esi_log(j->ctx, ESPALIER_LOG_WARNING, "%lld faces are the fewest that keep every part, handle and rim; %lld were asked for",
+                (long long)j->mesh.n_faces, (long long)j->options.faces);
     return st == ESPALIER_OK ? require_faces(j, " after simplification") : st;
 }
 

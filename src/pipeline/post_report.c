@@ -155,6 +155,7 @@ static void put_cleaning(esi_json_writer *w, const esi_post_record *r)
     esi_json_put_int(w, "boundary_edges_left", r->fill.boundary_edges_left);
     esi_json_put_int(w, "flipped_faces", r->flipped_faces);
     esi_json_put_int(w, "flipped_components", r->flipped_components);
+    esi_json_put_int(w, "winding_left", r->winding_left);
     esi_json_close(w, '}');
 }
 

@@ -10,6 +10,7 @@ const char cli_finish_help[] =
     "      --faces N            at most so many, from 100 up (default 300000 at 1024, 150000 at 512, fewer below)\n"
     "      --texture-size N     exactly so many texels per side, 16..16384; 0: no textures (default 2048, 1024 up to 512)\n"
     "      --margin X           decisions of the model this close to the fence may be turned over to close the surface, 0..0.01 (0.002)\n"
+    "                           0: no repair, and missing voxels stay missing\n"
     "      --fill-perimeter X   close holes with a rim shorter than so many voxels (16)\n"
     "      --remove-floaters X  drop parts with less than this share of the largest part's faces, 0..1 (0.005)\n"
     "      --min-component X    drop parts of less area, in squares of the cube's side (0.00001)\n"
