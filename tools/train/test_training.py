@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """A short run of the stages: the losses fall, a run resumed is the run continued, and the export is a model that loads. Exit code 77
-(skipped) without torch. Usage: test_training.py LIBRARY SOURCE_DIR"""
+(skipped) without torch or Pillow. Usage: test_training.py LIBRARY SOURCE_DIR"""
 import os
 import subprocess
 import sys
@@ -9,8 +9,9 @@ import unittest
 
 try:
     import torch
+    from PIL import Image  # noqa: F401 (objects.py needs it)
 except ImportError:
-    print("SKIPPED: the trainer needs python3-torch, which is not installed")
+    print("SKIPPED: the trainer needs python3-torch and python3-pil")
     sys.exit(77)
 
 import numpy as np
