@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # deps.sh build [check]: install the Debian packages that are missing (docs/dependencies.md says what each is for). Uses sudo when not root.
+# deps.sh train: what the trainer in tools/train needs (docs/training.md); nothing else needs it.
 # deps.sh validator BUILD: the Khronos glTF validator and TinyUSDZ (npm) into BUILD/node_modules; tests that miss them are skipped visibly.
 set -eu
 
@@ -16,7 +17,8 @@ fi
 
 packages="gcc cmake ninja-build make pkg-config libc6-dev libpng-dev libjpeg62-turbo-dev libwebp-dev libjansson-dev libassimp-dev zlib1g-dev liblzma-dev libzstd-dev libvulkan-dev glslc"
 [ "${2:-}" = check ] && packages="$packages libcmocka-dev clang llvm libclang-rt-14-dev clang-format g++ gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user python3 nodejs npm assimp-utils mesa-vulkan-drivers vulkan-validationlayers spirv-tools spirv-cross"
-[ "${1:-}" = build ] || { echo "usage: deps.sh build [check]" >&2; exit 2; }
+[ "${1:-}" = train ] && packages="python3-torch python3-numpy python3-pil libopenblas0-pthread"
+[ "${1:-}" = build ] || [ "${1:-}" = train ] || { echo "usage: deps.sh build [check] | train" >&2; exit 2; }
 
 command -v dpkg-query >/dev/null 2>&1 || {
     echo "deps: not a Debian system; install by hand: $packages"
