@@ -6,7 +6,9 @@
 #include "matting_fixture.h"
 
 #include "models/birefnet.h"
+#include "formats/image_codecs.h"
 #include "models/u2net.h"
+#include "pipeline/matting.h"
 
 enum { SIDE = 64, PIXELS = SIDE * SIDE };
 
@@ -19,8 +21,11 @@ static void draw(float *pixels)
 typedef struct network {
     const char *case_name;
     bool birefnet;
+    uint64_t hash; /* FNV-1a of the result's bytes, on every machine */
 } network;
-static const network networks[] = {{"u2netp", false}, {"isnet_tiny", false}, {"birefnet_tiny", true}};
+static const network networks[] = {{"u2netp", false, UINT64_C(0x16868fb7e80c9254)},
+                                   {"isnet_tiny", false, UINT64_C(0xdcf238319693a616)},
+                                   {"birefnet_tiny", true, UINT64_C(0x75d406dc603d304d)}};
 
 typedef struct opened {
     esi_u2net *u2net;
@@ -74,6 +79,17 @@ static void expect_same(const char *what, const float *got, const float *want)
 
 /* ---------------------------------------------------------------- same bits */
 
+static uint64_t hash_of(const float *values)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (int i = 0; i < PIXELS; i++) {
+        uint32_t bits;
+        memcpy(&bits, &values[i], 4);
+        for (int k = 0; k < 4; k++) hash = (hash ^ (bits >> 8 * k & 255)) * UINT64_C(0x100000001b3);
+    }
+    return hash;
+}
+
 static void test_levels_and_threads(void **state)
 {
     static const espalier_cpu_level levels[] = {ESPALIER_CPU_GENERIC, ESPALIER_CPU_GENERIC_FMA, ESPALIER_CPU_AVX2, ESPALIER_CPU_AVX512,
@@ -101,6 +117,9 @@ static void test_levels_and_threads(void **state)
             }
         }
         assert_true(have);
+        if (hash_of(want) != networks[k].hash)
+            fail_msg("%s: hash %016llx, expected %016llx", networks[k].case_name, (unsigned long long)hash_of(want),
+                     (unsigned long long)networks[k].hash);
     }
 }
 
@@ -428,6 +447,68 @@ static void test_cancel(void **state)
     }
 }
 
+/* ------------------------------------------------------ picture in, alpha out */
+
+/* The whole way against its pieces, which golden cases cover one by one; and at failing allocations. */
+static void test_picture_to_mask(void **state)
+{
+    static const char *const names[] = {"U2-NetP", "IS-Net", "BiRefNet"};
+    static const esi_matte_recipe recipes[] = {ESI_MATTE_U2NET, ESI_MATTE_ISNET, ESI_MATTE_BIREFNET};
+    static float pixels[3 * PIXELS];
+    (void)state;
+    for (size_t k = 0; k < ESI_COUNT(networks); k++) {
+        fixture f;
+        net n;
+        opened o;
+        esi_matting *m = NULL;
+        espalier_image rgb, mask, want;
+        float *input, *map = calloc(PIXELS, sizeof *map);
+        esi_tensor t;
+        open_fixture(&f, ESPALIER_CPU_BEST, 1);
+        net_load(&f, &n, networks[k].case_name);
+        assert_int_equal(esi_image_new(f.ctx, &rgb, 40, 31, 3), ESPALIER_OK);
+        for (size_t i = 0; i < esi_image_size(&rgb); i++) rgb.pixels[i] = (uint8_t)(i * 7 % 251);
+
+        assert_int_equal(open_network(&f, &networks[k], &o, net_whole_file(&f, &n)), ESPALIER_OK);
+        assert_int_equal(esi_matte_prepare(f.ctx, &input, &rgb, recipes[k], SIDE, NULL), ESPALIER_OK);
+        memcpy(pixels, input, sizeof pixels);
+        esi_free(f.ctx, input);
+        esi_scope scope = esi_scope_begin(f.ctx);
+        assert_int_equal(o.birefnet ? esi_birefnet_forward(f.ctx, o.birefnet, &t, pixels, SIDE, SIDE)
+                                    : esi_u2net_forward(f.ctx, o.u2net, &t, pixels, SIDE, SIDE),
+                         ESPALIER_OK);
+        if (o.birefnet) assert_int_equal(esi_activate(f.ctx, t, t, ESI_ACT_SIGMOID), ESPALIER_OK);
+        assert_int_equal(esi_tensor_read(f.ctx, t, map), ESPALIER_OK);
+        esi_scope_end(f.ctx, scope);
+        assert_int_equal(esi_matte_finish(f.ctx, &want, map, SIDE, recipes[k], 40, 31, NULL), ESPALIER_OK);
+        close_network(&f, &o);
+
+        assert_int_equal(esi_matting_open_file(f.ctx, &m, net_whole_file(&f, &n)), ESPALIER_OK);
+        assert_string_equal(esi_matting_name(m), names[k]);
+        espalier_status st = ESPALIER_ERR_RESOURCE;
+        for (long at = 1; st != ESPALIER_OK; at += 1 + at / 5) {
+            test_fail_at(&f.memory, at);
+            st = esi_matting_mask(f.ctx, m, &rgb, SIDE, &mask);
+            test_fail_at(&f.memory, 0);
+            if (st != ESPALIER_OK) expect_failure(&f, st, ESPALIER_ERR_RESOURCE, "");
+        }
+        assert_int_equal(mask.width, 40);
+        assert_int_equal(mask.height, 31);
+        assert_memory_equal(mask.pixels, want.pixels, 40 * 31);
+        espalier_image_free(&mask);
+        espalier_image_free(&want);
+        espalier_image_free(&rgb);
+        esi_matting_free(f.ctx, m);
+        if (k == 0) {
+            snprintf(net_find(&n, "outconv.weight")->name, 128, "outconf.weight");
+            expect_failure(&f, esi_matting_open_file(f.ctx, &m, net_whole_file(&f, &n)), ESPALIER_ERR_MODEL, "no matting network");
+        }
+        free(map);
+        net_free(&n);
+        close_fixture(&f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -436,6 +517,7 @@ int main(void)
         cmocka_unit_test(test_folded_convolutions), cmocka_unit_test(test_every_tensor_missing),
         cmocka_unit_test(test_shapes_wrong),        cmocka_unit_test(test_damage),
         cmocka_unit_test(test_failing_allocations), cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_picture_to_mask),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
