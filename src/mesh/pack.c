@@ -27,9 +27,13 @@
 #define CLOSE_MANY 1.012                       /* with many charts */
 #define ATTEMPTS 6                             /* at one larger scale */
 #define FINE_ATTEMPTS 2                        /* the same, with the final cells */
-#define WORK_PER_FACE 250                      /* run look-ups for trying scales, in an atlas of 1024: about as long as making the charts */
+#define LEAST_STEP 0.002                       /* between scales; then other orders are tried */
+#define DISTURBANCE 0.5                        /* of their keys at most */
+#define DISTURBED_ATTEMPTS 3                   /* from one of them */
+#define WORK_PER_FACE 220                      /* run look-ups for trying scales, in an atlas of 1024: about as long as making the charts */
 #define LEAST_WORK (UINT64_C(1) << 20)
 #define MOST_WORK (UINT64_C(30) << 20)
+#define ORDERS_WORK 45                         /* percent of all work after which no more orders are tried */
 #define CLASS_RATIO 0.95                       /* many charts: area at which the search starts from the first row again */
 #define LOOK_BACK 2                            /* many charts: heights above the last place where the search for the next one begins */
 
@@ -344,20 +348,45 @@ static void move_forward(packer *p, int32_t i)
     qsort(p->order, (size_t)p->charts.n, sizeof *p->order, compare_keys);
 }
 
+/* The best order so far, disturbed. */
+static void disturb(packer *p, uint64_t *seed)
+{
+    for (int32_t i = 0; i < p->charts.n; i++) {
+        *seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);       /* Knuth's MMIX */
+        p->order[i] = p->best_order[i];
+        p->order[i].key *= 1.0 + DISTURBANCE * (double)(*seed >> 40) / (1 << 24);
+    }
+    qsort(p->order, (size_t)p->charts.n, sizeof *p->order, compare_keys);
+}
+
+/* The scale is larger by `step`; by less where that does not work out; and by the least step from other orders. */
 static espalier_status improve(packer *p, int32_t cell, int attempts, double step, uint64_t most_work)
 {
-    memcpy(p->order, p->best_order, (size_t)p->charts.n * sizeof *p->order);
-    while (step > 0.002 && p->work < most_work) {
-        espalier_status st = set_scale(p, p->best_scale * (1.0 + step), cell);
-        bool fits = false;
+    uint64_t limit = most_work, seed = 1;
+    bool fits = true;
 
-        if (st != ESPALIER_OK) return st;
-        for (int i = 0; i < attempts && !fits && p->work < most_work; i++) {
+    memcpy(p->order, p->best_order, (size_t)p->charts.n * sizeof *p->order);
+    while (p->work < limit) {
+        espalier_status st;
+
+        if (fits || limit == most_work) {
+            if ((st = set_scale(p, p->best_scale * (1.0 + step), cell)) != ESPALIER_OK) return st;
+        }
+        fits = false;
+        for (int i = 0; i < attempts && !fits && p->work < limit; i++) {
             if ((st = attempt(p, 1 + i % 2, &fits)) != ESPALIER_OK) return st;
             if (p->failed >= 0) move_forward(p, p->failed);
             else break;
         }
-        if (!fits) step *= 0.5;
+        if (fits) continue;
+        if (step * 0.5 > LEAST_STEP) {
+            step *= 0.5;
+            continue;
+        }
+        if (p->impossible || p->charts.n == 1) break;      /* in whatever order */
+        limit = most_work * ORDERS_WORK / 100;
+        attempts = DISTURBED_ATTEMPTS;
+        disturb(p, &seed);
     }
     return ESPALIER_OK;
 }
