@@ -3,6 +3,7 @@
  * post_repair.c: the dual grid with its knife-edge decisions mended, while the logits are still known.
  */
 #include "pipeline/post_job.h"
+#include "voxel/voxel_index.h"
 
 #define RESTORE_PASSES 4
 /* softplus(0): a split weight that prefers neither diagonal. */
@@ -85,6 +86,18 @@ static espalier_status restore_voxels(post_job *j, esi_restored_voxels *added)
     return st;
 }
 
+/* The index calls a coordinate that occurs twice our own fault; here it is the file's. */
+static espalier_status require_unique_voxels(post_job *j)
+{
+    esi_voxel_index index = {0};
+    espalier_status st = esi_voxel_index_build(j->ctx, &index, j->data->coords, j->data->n_voxels);
+
+    esi_voxel_index_free(j->ctx, &index);
+    if (st != ESPALIER_ERR_INTERNAL) return st;
+    esi_clear_error(j->ctx);
+    return esi_fail(j->ctx, ESPALIER_ERR_INPUT, "finish: a voxel occurs twice");
+}
+
 /* Spec geometry.md 11.1: missing voxels come back where the quads around them say so, then the flags within the margin are turned over
  * where that makes the surface close. */
 espalier_status esi_post_repair(post_job *j)
@@ -92,8 +105,9 @@ espalier_status esi_post_repair(post_job *j)
     esi_restored_voxels added = {0};
     extended_grid g = {0};
     esi_mesh mesh = {0};
-    espalier_status st = restore_voxels(j, &added);
+    espalier_status st = require_unique_voxels(j);
 
+    if (st == ESPALIER_OK) st = restore_voxels(j, &added);
     if (st == ESPALIER_OK) st = extend_grid(j, &g, &added);
     if (st == ESPALIER_OK && j->data->intersect_logits)
         st = esi_dual_grid_repair_flags(j->ctx, g.flags, g.coords, g.count, g.logits, j->options.margin, ESI_REPAIR_REDUCE,

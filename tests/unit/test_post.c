@@ -427,6 +427,7 @@ static void refuses(void **state)
     f.options = good;                                            /* a voxel that occurs twice */
     saved = f.dump.coords[5];
     memcpy(f.dump.coords + 4, f.dump.coords, 16);
+    assert_int_equal(run(&f), ESPALIER_ERR_INPUT);
     f.options.margin = 0;
     assert_int_equal(run(&f), ESPALIER_ERR_INPUT);
     f.dump.coords[5] = saved;
