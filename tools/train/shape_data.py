@@ -53,10 +53,6 @@ class Batch:
     def features(self):
         return torch.cat([self.dual, self.crossed], dim=1) - 0.5
 
-    def choose(self, level, logits, grid):
-        """Teacher forcing: the children that the object has."""
-        return children_in(grid, self.grids[level + 1])
-
 
 def new_encoder():
     return SparseEncoder(6, [16, 32, 64], [1, 1, 1], LATENT)
@@ -72,11 +68,18 @@ def autoencoder_losses(encoder, decoder, batch, kl_weight=0.3, noise=True):
     mean, log_variance, grid = encoder(batch.features(), batch.grids[-1])
     log_variance = log_variance.clamp(-12, 4)
     latent = mean + (0.5 * log_variance).exp() * torch.randn_like(mean) if noise else mean
-    out, fine, logits = decoder(without_position(latent), grid, batch.choose)
+    wanted = []  # in the order of the decoder's voxels, which is not that of the batch
+
+    def choose(level, _, at):
+        """Teacher forcing: the children that the objects have."""
+        wanted.append(children_in(at, batch.grids[level + 1]))
+        return wanted[-1]
+
+    out, fine, logits = decoder(without_position(latent), grid, choose)
+    wanted = [torch.from_numpy(w).float() for w in wanted]
     rows = torch.from_numpy(batch.grids[-1].rows_of(fine.coords))
     dual, crossed, creased = batch.dual[rows], batch.crossed[rows], batch.creased[rows]
     kl = 0.5 * (mean ** 2 + log_variance.exp() - log_variance - 1)[:, :-POSITION].sum() / mean.numel()
-    wanted = [torch.from_numpy(children_in(coarse, finer)).float() for coarse, finer in zip(batch.grids, batch.grids[1:])]
     values = {"vertex": F.mse_loss(2 * out[:, :3].sigmoid() - 0.5, dual),
               "flags": F.binary_cross_entropy_with_logits(out[:, 3:6], crossed),
               "split": F.binary_cross_entropy_with_logits(out[:, 6], creased),

@@ -22,8 +22,10 @@ from flow import FlowModel, rotate
 from objects import load_library
 from pipeline import TinyPipeline
 from shape_data import Batch, autoencoder_losses, new_encoder, voxels_of
+from sparse import Grid
 from train_shape_flow import add_local_heads, padded
 from training import Trainer
+from vae import children_in, children_of
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LIBRARY, MODEL = sys.argv[1], os.path.join(sys.argv[2], "models", "tiny")
@@ -77,6 +79,26 @@ class Parts(unittest.TestCase):
         q, k = (rotate(norm(x), cos, sin) for norm, x in ((attention.q_rms_norm, q), (attention.k_rms_norm, k)))
         best = (q[0].transpose(0, 1) @ k[0].permute(1, 2, 0)).argmax(-1)[:3, 62]  # 62 is the middle, 25 apart along x
         self.assertEqual(sorted(best.tolist()), [37, 62, 87])
+
+    def test_perfect_decoder(self):
+        """A decoder that knows the objects has no wrong decision, in whatever order its voxels come."""
+        library = load_library(LIBRARY)
+        batch = Batch([voxels_of(library, seed) for seed in (3, 4)])
+
+        def decoder(latent, grid, choose):
+            logits = []
+            for level in range(2):
+                logits.append(torch.from_numpy(children_in(grid, batch.grids[level + 1])).float() * 40 - 20)
+                grid = Grid(children_of(grid.coords)[np.flatnonzero(choose(level, logits[-1], grid))])
+            rows = torch.from_numpy(batch.grids[-1].rows_of(grid.coords))
+            corner = torch.logit((batch.dual[rows] + 0.5) / 2)
+            return torch.cat([corner, batch.crossed[rows] * 40 - 20, batch.creased[rows, None] * 40 - 20], dim=1), grid, logits
+
+        with torch.no_grad():
+            values = autoencoder_losses(new_encoder(), decoder, batch)
+        self.assertEqual((values["flags_wrong"].item(), values["subdivision_wrong"].item()), (0, 0))
+        for name in ("vertex", "flags", "subdivision", "split"):
+            self.assertLess(values[name].item(), 1e-6, name)
 
     def test_encoder_learns(self):
         torch.manual_seed(0)
