@@ -117,8 +117,8 @@ espalier_status espalier_devices_text(espalier_context *ctx, char **out)
         esi_size_text(memory, d->memory);
         esi_size_text(allocation, d->max_allocation);
         esi_size_text(binding, d->max_range);
-        esi_text_append(ctx, &text, "vulkan:%zu: %s, %s, %s, Vulkan %s\n    %s; at most %s per allocation, %s per binding\n    ", i, d->name,
-                        d->type, d->driver, d->api, memory, allocation, binding);
+        esi_text_append(ctx, &text, "vulkan:%zu: %s, %s, %s, Vulkan %s\n", i, d->name, d->type, d->driver, d->api);
+        esi_text_append(ctx, &text, "    %s; at most %s per allocation, %s per binding\n    ", memory, allocation, binding);
         if (d->usable) esi_text_append(ctx, &text, "computes rightly; fma: %s\n", esi_vulkan_fma_name(d->fma));
         else esi_text_append(ctx, &text, "not usable: %s\n", d->reason);
     }
