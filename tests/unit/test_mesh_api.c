@@ -173,7 +173,7 @@ static void every_budget(void **state)
         int refused = 0, done = 0;
         fixture f;
 
-        open_fixture(&f, 2);
+        open_fixture(&f, 1);                         /* with more, the peak depends on what runs at the same time */
         assert_int_equal(calls[k].call(&f), ESPALIER_OK);
         const uint64_t wanted = f.hash, now = espalier_context_memory_now(f.base.ctx), peak = espalier_context_memory_peak(f.base.ctx);
         for (int step = 1; step <= 24; step++) {
@@ -186,7 +186,7 @@ static void every_budget(void **state)
             assert_int_equal(espalier_context_memory_now(f.base.ctx), now);
         }
         assert_int_equal(refused + done, 24);
-        assert_true(done >= 4 && refused >= 1);
+        assert_true(done >= 5 && refused >= 1);
         close_fixture(&f);
     }
 }
