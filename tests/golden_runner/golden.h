@@ -92,7 +92,8 @@ void golden_check(golden_case *c, const char *name, const void *data, esi_file_d
 espalier_status golden_check_tensor(golden_case *c, const char *name, esi_tensor t);
 /* Rows of a dense volume (n = (x*R + y)*R + z) against a stored [1, channels, R, R, R]. */
 espalier_status golden_check_volume(golden_case *c, const char *name, esi_tensor t, int64_t R);
-/* A mesh whose rows come in any order (as_set): vertices within `tolerance` of stored ones, faces as turned triples of those; match_set.c. */
+/* A mesh whose rows come in any order (as_set): vertices within `tolerance` of stored ones, faces as turned triples of those
+ * (match_set.c). */
 void golden_check_mesh_set(golden_case *c, const char *vertices_name, const char *faces_name, const float *vertices, int64_t n_vertices,
                            const int32_t *faces, int64_t n_faces, double tolerance);
 /* Something that is not a stored tensor (a number of the config). */
