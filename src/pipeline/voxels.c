@@ -208,8 +208,10 @@ static espalier_status begins_like_voxels(espalier_context *ctx, const char *pat
     if (st != ESPALIER_OK) return st;
     const uint8_t *b = esi_file_map_data(map);
     *is = esi_file_map_size(map) >= 4 && (memcmp(b, "VXZ", 4) == 0 || memcmp(b, "PK\3\4", 4) == 0);
+    if (esi_file_map_size(map) >= 4 && memcmp(b, "glTF", 4) == 0)
+        st = esi_fail(ctx, ESPALIER_ERR_INPUT, "%s: a mesh, not a raw dump; 'espalier voxelize' makes voxels of it", path);
     esi_file_map_release(map);
-    return ESPALIER_OK;
+    return st;
 }
 
 espalier_status espalier_asset_load(espalier_context *ctx, espalier_asset **out, const char *path, int64_t resolution)

@@ -194,6 +194,8 @@ class PostRefuses(PostTest):
         write(self.path('twice.raw'), raw[:at + 12] + raw[at:at + 12] + raw[at + 24:])
         self.fail_with(INPUT, 'post', 'twice.raw', '-o', 'x.glb')
         self.fail_with(INPUT, 'post', 'missing.espd', '-o', 'x.glb', says='missing.espd')
+        write(self.path('mesh.glb'), b'glTF' + bytes(40))
+        self.fail_with(INPUT, 'post', 'mesh.glb', '-o', 'x.glb', says=['a mesh', 'voxelize'])
         self.fail_with(OUTPUT, 'post', 'good.espd', '-o', 'no/such/x.glb', says='no such directory')
         self.assertNotIn('x.glb', self.files())
 
