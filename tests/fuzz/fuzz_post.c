@@ -38,11 +38,13 @@ bool fuzz_target(espalier_context *ctx, const uint8_t *data, size_t size)
     espalier_mesh *mesh = NULL;
     bool taken = false;
 
+    if (size < 2) esi_fail(ctx, ESPALIER_ERR_INPUT, "no options");
     if (size < 2 || esi_asset_new(ctx, &asset) != ESPALIER_OK) return false;
     const espalier_post_options options = choose(data);
     if (esi_dump_parse(ctx, &asset->dump, data + 2, size - 2, "fuzz.bin") == ESPALIER_OK) {
         asset->data = asset->dump.asset;
         taken = asset->data.n_faces < MOST_ROWS && asset->data.n_voxels < MOST_ROWS && asset->data.n_vertices < MOST_ROWS;
+        if (!taken) esi_fail(ctx, ESPALIER_ERR_RESOURCE, "more than this target has time for");
     }
     const espalier_status st = taken ? espalier_post(ctx, &mesh, asset, &options) : ESPALIER_ERR_INPUT;
     /* An atlas too small for all charts is the caller's mistake. */
