@@ -76,11 +76,12 @@ typedef enum esi_vk_move {
     ESI_VK_GATHER, ESI_VK_SCATTER, ESI_VK_REPEAT, ESI_VK_ADD_REPEAT, ESI_VK_MEAN_COLS, ESI_VK_TRANSPOSE_COLS, ESI_VK_TRANSPOSE
 } esi_vk_move;
 
+#define ESI_VK_BINDINGS 8
 /* The push constants of common.glsl. */
 typedef struct esi_vk_push {
     uint32_t rows, cols;
-    struct { uint32_t offset, stride; } at[4];
-    uint32_t n[4];
+    struct { uint32_t offset, stride; } at[ESI_VK_BINDINGS];
+    uint32_t n[6];
     float f[2];
 } esi_vk_push;
 
@@ -106,7 +107,6 @@ typedef struct esi_vk_block {
 
 #define ESI_VK_SLOTS 3
 #define ESI_VK_SETS 256                     /* dispatches per submission at most */
-#define ESI_VK_BINDINGS 4
 #define ESI_VK_STAGING (UINT64_C(4) << 20)
 #define ESI_VK_PIPELINES 256
 
@@ -246,8 +246,67 @@ const esi_vk_range *esi_vk_range_of(esi_tensor t);
 /* Before an op runs on the CPU, without the lock: operands to the host; the last `outputs` of them will be written. Logs once per op. */
 espalier_status esi_vk_to_host(espalier_context *ctx, const char *op, int number, const esi_tensor *operands, size_t n, size_t outputs);
 
+/* ----------------------------------------------------------------- cutting */
+
+/* How an operand follows the rows of a call. */
+typedef enum esi_vk_cut {
+    ESI_VK_NONE,                            /* a vector, bound whole */
+    ESI_VK_ROWS,                            /* row by row */
+    ESI_VK_COLS,                            /* a column for each row */
+    ESI_VK_WINDOW,                          /* rows named by an index: the call is repeated for parts of it */
+    ESI_VK_WHOLE                            /* a matrix, bound whole */
+} esi_vk_cut;
+
+typedef struct esi_vk_operand {
+    esi_tensor t;
+    esi_vk_cut cut;
+    bool output;
+} esi_vk_operand;
+
+/* An op on the device, every element of whose result depends on its own row (and on operands that are bound whole) alone. */
+typedef struct esi_vk_call {
+    const char *what;
+    esi_vk_shader shader;
+    int32_t kind, act;
+    esi_vk_operand operands[ESI_VK_BINDINGS];
+    esi_vk_push push;                       /* cols, n, f */
+    int64_t rows, work;                     /* of the call; elements per row */
+    uint32_t lanes;                         /* invocations that share an item: 1, or 16 for row sums */
+    int64_t items;                          /* per row; 0 = push.cols */
+} esi_vk_call;
+
+/* Elements that one binding can hold; rows of t that one can, 0 when not even one. */
+int64_t esi_vk_elements_bound(const esi_vk_device *d);
+int64_t esi_vk_rows_bound(const esi_vk_device *d, esi_tensor t);
+bool esi_vk_can_run(const esi_vk_device *d, const esi_vk_call *c);
+/* Operands to the device, the work recorded; takes the lock. */
+espalier_status esi_vk_run(espalier_context *ctx, esi_vk_device *d, const esi_vk_call *c);
+
 /* --------------------------------------------------------------------- ops */
 
+/* Numbers of ops that can run on the CPU, for esi_vk_to_host(). */
+enum {
+    OP_LINEAR, OP_CONV, OP_ATTENTION, OP_LAYER_NORM, OP_GROUP_NORM, OP_RMS_NORM_HEADS, OP_ROPE, OP_ELEMENTWISE, OP_COPY, OP_GATHER_ROWS,
+    OP_SCATTER_ROWS, OP_REPEAT_COLS, OP_MEAN_COLS, OP_TRANSPOSE_COLS, OP_TRANSPOSE, OP_POOL_ROWS, OP_WEIGHTED_GATHER, OP_MEAN_ROWS,
+    OP_ROW_SUMS, OP_COUNT_NONFINITE
+};
+#define TO_HOST(op, number, outputs, ...) \
+    esi_vk_to_host(ctx, op, number, (const esi_tensor[]){__VA_ARGS__}, sizeof((const esi_tensor[]){__VA_ARGS__}) / sizeof(esi_tensor), \
+                   outputs)
+
+/* ops.c; the others are called by it. */
 void esi_vk_set_ops(esi_backend *b);
+/* ops_product.c */
+espalier_status esi_vk_linear(espalier_context *ctx, esi_tensor y, esi_tensor x, esi_tensor w, const esi_epilogue *e);
+espalier_status esi_vk_conv(espalier_context *ctx, esi_tensor y, esi_tensor x, esi_tensor table, esi_tensor w, esi_conv_layout layout,
+                            const esi_epilogue *e);
+/* ops_attention.c */
+espalier_status esi_vk_attention(espalier_context *ctx, esi_tensor y, esi_tensor q, esi_tensor k, esi_tensor v,
+                                 const esi_attention_args *a);
+/* ops_statistics.c */
+espalier_status esi_vk_group_norm(espalier_context *ctx, esi_tensor y, esi_tensor x, int groups, const esi_norm_args *a);
+espalier_status esi_vk_mean_rows(espalier_context *ctx, esi_tensor y, esi_tensor x);
+espalier_status esi_vk_row_sums(espalier_context *ctx, esi_tensor x, float *sum, float *sum_of_squares);
+espalier_status esi_vk_count_nonfinite(espalier_context *ctx, esi_tensor x, uint64_t *nan_count, uint64_t *inf_count);
 
 #endif

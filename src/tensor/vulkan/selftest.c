@@ -125,7 +125,7 @@ static const char *difference(const bench *t, size_t first, size_t end)
 static espalier_status run_probe(esi_vk_device *d, bench *t, esi_vulkan_fma fma)
 {
     esi_vk_push push = {.rows = CASES, .cols = 1};
-    esi_vk_binding bindings[ESI_VK_BINDINGS];
+    esi_vk_binding bindings[ESI_VK_BINDINGS] = {{NULL, 0, 0}};
     espalier_status st;
 
     d->info.fma = fma;
@@ -141,7 +141,7 @@ static espalier_status run_probe(esi_vk_device *d, bench *t, esi_vulkan_fma fma)
 static espalier_status run_op(esi_vk_device *d, bench *t)
 {
     esi_vk_push push = {.rows = CASES / 64, .cols = 64, .at = {{0, 64}, {0, 64}, {0, 64}, {0, 64}}, .n = {3}, .f = {0.7f, -1.3f}};
-    esi_vk_binding bindings[ESI_VK_BINDINGS];
+    esi_vk_binding bindings[ESI_VK_BINDINGS] = {{NULL, 0, 0}};
     espalier_status st;
 
     for (size_t i = 0; i < 4; i++) bindings[i] = (esi_vk_binding){&t->ranges[i], 0, i ? sizeof t->in[0] : sizeof t->got};

@@ -10,7 +10,8 @@ layout(constant_id = 2) const int ACT = 0;
 layout(push_constant) uniform push_constants {
     uint rows, cols;
     uint y_offset, y_stride, a_offset, a_stride, b_offset, b_stride, c_offset, c_stride;
-    uint n0, n1, n2, n3;
+    uint d_offset, d_stride, e_offset, e_stride, f_offset, f_stride, g_offset, g_stride;
+    uint n0, n1, n2, n3, n4, n5;
     float f0, f1;
 } push;
 

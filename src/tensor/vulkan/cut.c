@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * cut.c: an op is cut by rows into dispatches that respect the device's largest binding and the bounded length of submissions; cutting
+ * cannot change a bit, because every element depends on its own row alone. A matrix whose rows are named by an index is cut into windows,
+ * and the op goes over them one after the other.
+ */
+#include "tensor/vulkan/internal.h"
+
+int64_t esi_vk_elements_bound(const esi_vk_device *d) { return (int64_t)((d->info.max_range - d->alignment) / 4); }
+
+int64_t esi_vk_rows_bound(const esi_vk_device *d, esi_tensor t)
+{
+    int64_t most = esi_vk_elements_bound(d);
+    if (t.cols > most) return 0;
+    return t.stride > 0 ? 1 + (most - t.cols) / t.stride : INT64_MAX;
+}
+
+bool esi_vk_can_run(const esi_vk_device *d, const esi_vk_call *c)
+{
+    for (size_t i = 0; i < ESI_VK_BINDINGS; i++) {
+        const esi_vk_operand *o = &c->operands[i];
+        if (esi_tensor_is_null(o->t)) continue;
+        if (!esi_vk_placeable(d, o->t) || (o->t.buffer->is_weight && o->cut != ESI_VK_NONE)) return false;
+        if (o->cut == ESI_VK_NONE ? o->t.rows * o->t.cols > esi_vk_elements_bound(d) : esi_vk_rows_bound(d, o->t) == 0) return false;
+        if (o->cut == ESI_VK_WHOLE && esi_vk_rows_bound(d, o->t) < o->t.rows) return false;
+    }
+    return c->work > 0 && c->work <= INT32_MAX;
+}
+
+static int64_t piece_rows(const esi_vk_device *d, const esi_vk_call *c)
+{
+    int64_t rows = ESI_MAX((int64_t)d->work_limit / c->work, INT64_C(1));
+
+    rows = ESI_MIN(rows, INT32_MAX / (c->work * (int64_t)c->lanes));        /* numbers of invocations stay below 2^31 */
+    for (size_t i = 0; i < ESI_VK_BINDINGS; i++)
+        if (!esi_tensor_is_null(c->operands[i].t) && c->operands[i].cut == ESI_VK_ROWS)
+            rows = ESI_MIN(rows, esi_vk_rows_bound(d, c->operands[i].t));
+    return ESI_MAX(rows, INT64_C(1));
+}
+
+static esi_tensor part(const esi_vk_operand *o, int64_t row, int64_t n, int64_t window, int64_t window_rows)
+{
+    if (esi_tensor_is_null(o->t)) return o->t;
+    if (o->cut == ESI_VK_ROWS) return esi_rows(o->t, row, n);
+    if (o->cut == ESI_VK_COLS) return esi_cols(o->t, row, n);
+    if (o->cut == ESI_VK_WINDOW) return esi_rows(o->t, window, window_rows);
+    return o->t;
+}
+
+static espalier_status dispatch_piece(espalier_context *ctx, esi_vk_device *d, const esi_vk_call *c, int64_t row, int64_t n, int64_t window,
+                                      int64_t window_rows)
+{
+    esi_vk_binding bindings[ESI_VK_BINDINGS] = {{NULL, 0, 0}};
+    esi_vk_push push = c->push;
+    uint64_t items = (uint64_t)n * (uint64_t)(c->items ? c->items : (int64_t)push.cols);
+    uint64_t group = esi_vk_workgroup(d) / c->lanes;
+
+    push.rows = (uint32_t)n;
+    for (size_t i = 0; i < ESI_VK_BINDINGS; i++) {
+        esi_tensor t = part(&c->operands[i], row, n, window, window_rows);
+        int64_t elements;
+
+        if (esi_tensor_is_null(t)) continue;
+        elements = c->operands[i].cut == ESI_VK_NONE ? t.rows * t.cols : t.rows > 0 ? (t.rows - 1) * t.stride + t.cols : 0;
+        bindings[i] = (esi_vk_binding){esi_vk_range_of(t), esi_vk_offset(t), (uint64_t)elements * 4};
+        push.at[i].stride = c->operands[i].cut == ESI_VK_NONE ? 0 : (uint32_t)t.stride;
+        if (c->operands[i].cut != ESI_VK_WINDOW) continue;
+        push.n[0] = (uint32_t)window;
+        push.n[1] = (uint32_t)window_rows;
+        push.n[2] = (uint32_t)c->operands[i].t.rows;
+    }
+    return esi_vk_dispatch(ctx, d, c->what, c->shader, c->kind, c->act, bindings, &push, (items + group - 1) / group,
+                           (uint64_t)n * (uint64_t)c->work);
+}
+
+static espalier_status dispatch_all(espalier_context *ctx, esi_vk_device *d, const esi_vk_call *c)
+{
+    int64_t total = 0, window_rows = 1;
+    espalier_status st = ESPALIER_OK;
+
+    for (size_t i = 0; i < ESI_VK_BINDINGS; i++)
+        if (c->operands[i].cut == ESI_VK_WINDOW && !esi_tensor_is_null(c->operands[i].t)) {
+            total = c->operands[i].t.rows;
+            window_rows = ESI_MIN(esi_vk_rows_bound(d, c->operands[i].t), INT64_C(1) << 30);
+        }
+    for (int64_t window = 0; st == ESPALIER_OK && (window == 0 || window < total); window += window_rows)
+        for (int64_t row = 0; st == ESPALIER_OK && row < c->rows;) {
+            int64_t n = ESI_MIN(piece_rows(d, c), c->rows - row);
+            st = dispatch_piece(ctx, d, c, row, n, window, ESI_MIN(window_rows, total - window));
+            row += n;
+        }
+    return st;
+}
+
+espalier_status esi_vk_run(espalier_context *ctx, esi_vk_device *d, const esi_vk_call *c)
+{
+    espalier_status st = esi_check_cancel(ctx);
+
+    if (st != ESPALIER_OK) return st;
+    esi_vk_lock(d);
+    for (size_t i = 0; i < ESI_VK_BINDINGS && st == ESPALIER_OK; i++)
+        if (!c->operands[i].output) st = esi_vk_input(ctx, d, c->operands[i].t);
+    for (size_t i = 0; i < ESI_VK_BINDINGS && st == ESPALIER_OK; i++)
+        if (c->operands[i].output) st = esi_vk_output(ctx, d, c->operands[i].t);
+    if (st == ESPALIER_OK) st = dispatch_all(ctx, d, c);
+    esi_vk_unlock(d);
+    return st;
+}
