@@ -36,7 +36,7 @@ check: deps-check
 	@sh tools/deps.sh validator $(BUILD)
 	@cmake -S . -B $(BUILD) -G Ninja -DCMAKE_INSTALL_PREFIX=$(PREFIX) -DESPALIER_UNIT_TESTS=ON $(CMAKE_ARGS)
 	@cmake --build $(BUILD) -j $(JOBS)
-	@cd $(BUILD) && ctest --output-on-failure --no-tests=error $(CTEST_ARGS)
+	@cd $(BUILD) && ctest --output-on-failure --no-tests=error -j $(JOBS) $(CTEST_ARGS)
 
 # Everything again under AddressSanitizer and UndefinedBehaviorSanitizer, and the threaded tests under ThreadSanitizer.
 check-sanitize: deps-check
