@@ -46,6 +46,15 @@ espalier_status bench_dinov3(bench *b, const char *only);
 espalier_status bench_ss_decoder(bench *b, const char *only);
 espalier_status bench_shape_decoder(bench *b, const char *only);
 espalier_status bench_tex_decoder(bench *b, const char *only);
+/* Matting networks at the size they were trained at, then the same by groups of operations (bench_matting.c). */
+espalier_status bench_matte(bench *b, const char *only);
+
+/* The tensors of a plan (tests/tools/model_plan.h) as a mapped file that is unlinked already. */
+struct file_plan;
+struct esi_weight_file;
+espalier_status bench_open_plan(espalier_context *ctx, struct esi_weight_file **file, struct file_plan *plan);
+/* Another finished result, which was measured elsewhere. */
+espalier_status bench_add(bench *b, const bench_result *r);
 
 /* A tensor of uniform values in [-1, 1) from a fixed generator. */
 espalier_status bench_random(espalier_context *ctx, esi_tensor *out, int64_t rows, int64_t cols);

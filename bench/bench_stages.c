@@ -14,40 +14,43 @@
 
 #define TAPS 27
 
-/* Random weights of a role at full size, and the network's own config. */
-static espalier_status random_weights(espalier_context *ctx, espalier_role role, esi_weight_file **file, esi_json **config)
+espalier_status bench_open_plan(espalier_context *ctx, esi_weight_file **file, struct file_plan *plan)
 {
-    const model_preset *preset = model_preset_find("trellis2-4b");
     const char *tmp = getenv("TMPDIR");
-    file_plan plan = {0};
-    esi_safetensors_entry *entries = NULL;
-    esi_text text = {0};
+    esi_safetensors_entry *entries = esi_calloc(ctx, plan->count, sizeof *entries, "tensor list");
     char path[512];
     espalier_status st;
 
     *file = NULL;
-    *config = NULL;
+    if (!entries) return ESPALIER_ERR_RESOURCE;
     snprintf(path, sizeof path, "%s/espalier-bench-%ld.safetensors", tmp && tmp[0] ? tmp : "/tmp", (long)getpid());
-    st = file_plan_make(ctx, &plan, preset, role, LAYOUT_HUGGING_FACE, 1);
-    if (st != ESPALIER_OK) goto done;
-    entries = esi_calloc(ctx, plan.count, sizeof *entries, "tensor list");
-    if (!entries) {
-        st = ESPALIER_ERR_RESOURCE;
-        goto done;
-    }
-    for (size_t i = 0; i < plan.count; i++) {
-        const planned_tensor *t = &plan.tensors[i];
+    for (size_t i = 0; i < plan->count; i++) {
+        const planned_tensor *t = &plan->tensors[i];
         entries[i] = (esi_safetensors_entry){.name = t->name, .dtype = t->dtype, .rank = t->rank};
         for (int k = 0; k < t->rank; k++) entries[i].shape[k] = t->shape[k];
     }
-    st = esi_safetensors_write(ctx, path, entries, plan.count, NULL, file_plan_fill, &plan);
+    st = esi_safetensors_write(ctx, path, entries, plan->count, NULL, file_plan_fill, plan);
     if (st == ESPALIER_OK) st = esi_weight_file_open(ctx, file, path);
     unlink(path);
+    esi_free(ctx, entries);
+    return st;
+}
+
+/* Random weights of a role at full size, and the network's own config. */
+static espalier_status random_weights(espalier_context *ctx, espalier_role role, esi_weight_file **file, esi_json **config)
+{
+    const model_preset *preset = model_preset_find("trellis2-4b");
+    file_plan plan = {0};
+    esi_text text = {0};
+    espalier_status st;
+
+    *file = NULL;
+    *config = NULL;
+    st = file_plan_make(ctx, &plan, preset, role, LAYOUT_HUGGING_FACE, 1);
+    if (st == ESPALIER_OK) st = bench_open_plan(ctx, file, &plan);
     config_of_role(ctx, &text, preset, role);
     if (st == ESPALIER_OK && !text.failed) st = esi_json_parse(ctx, config, text.data, text.len, "config", ESPALIER_ERR_INTERNAL);
-done:
     esi_text_free(ctx, &text);
-    esi_free(ctx, entries);
     file_plan_free(&plan);
     return st;
 }

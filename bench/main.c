@@ -24,6 +24,7 @@ static const bench_item items[] = {
     {"tex_decoder", bench_tex_decoder},
     {"ss_flow", bench_flow},
     {"slat_flow", bench_slat_flow},
+    {"matte", bench_matte},
 };
 
 static void report_text(const bench_result *r)

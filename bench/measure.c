@@ -91,6 +91,14 @@ espalier_status bench_measure(bench *b, const char *name, double flops, const ch
     return st;
 }
 
+espalier_status bench_add(bench *b, const bench_result *r)
+{
+    if (b->n_results == b->capacity) return esi_fail(b->ctx, ESPALIER_ERR_INTERNAL, "bench: too many results");
+    b->results[b->n_results++] = *r;
+    b->report(r);
+    return ESPALIER_OK;
+}
+
 bool bench_wanted(const char *only, const char *name)
 {
     return !only || strncmp(only, name, strlen(only)) == 0;

@@ -13,10 +13,11 @@
 #include <sys/stat.h>
 
 static const char usage[] =
-    "usage: espalier-make-model --preset trellis2-4b|tiny|micro [options] DIR\n"
+    "usage: espalier-make-model [--preset trellis2-4b|tiny|micro] [--matting A,B,...] [options] DIR\n"
     "\n"
-    "Writes a random TRELLIS.2 checkpoint into DIR (made if missing).\n"
+    "Writes a random TRELLIS.2 checkpoint, random matting networks or both into DIR (made if missing).\n"
     "  --preset NAME         sizes: trellis2-4b (the release, about 16 GB), micro, tiny (pipeline 512 only)\n"
+    "  --matting A,B,...     birefnet-swin-t|s|b|l, u2net, u2netp, isnet, birefnet-micro, u2netp-micro, isnet-micro: always safetensors\n"
     "  --layout hf|gguf      Hugging Face directory (default) or trellis.cpp's flat GGUF files\n"
     "  --seed N              0 to 2^64-1, default 3\n"
     "  --roles A,B,...       only these files: image_cond_model, sparse_structure_flow_model, ... or dinov3, ss_flow, ...\n"
@@ -43,6 +44,8 @@ typedef struct options {
     model_layout layout;
     uint64_t seed;
     bool role[ESPALIER_ROLE_COUNT];
+    const matting_preset *matting[4];
+    size_t n_matting;
     const char *directory;
 } options;
 
@@ -87,6 +90,21 @@ static bool parse_roles(const char *list, bool *role)
     }
 }
 
+/* One network for each file. */
+static bool parse_matting(options *o, const char *list)
+{
+    for (o->n_matting = 0;; list++) {
+        const size_t len = strcspn(list, ",");
+        const matting_preset *preset = matting_preset_find(list, len);
+        if (!preset || o->n_matting == ESI_COUNT(o->matting)) return false;
+        for (size_t i = 0; i < o->n_matting; i++)
+            if (strcmp(matting_preset_stem(o->matting[i]), matting_preset_stem(preset)) == 0) return false;
+        o->matting[o->n_matting++] = preset;
+        list += len;
+        if (*list == '\0') return true;
+    }
+}
+
 /* Drops the flow models that none of the listed pipelines uses. */
 static bool parse_pipelines(const char *list, bool *wanted)
 {
@@ -121,6 +139,7 @@ static bool parse_pipelines(const char *list, bool *wanted)
 static int parse_options(options *o, int argc, char **argv)
 {
     static const struct option known[] = {{"preset", required_argument, NULL, 'p'},
+                                          {"matting", required_argument, NULL, 'm'},
                                           {"layout", required_argument, NULL, 'l'},
                                           {"seed", required_argument, NULL, 's'},
                                           {"roles", required_argument, NULL, 'r'},
@@ -137,6 +156,9 @@ static int parse_options(options *o, int argc, char **argv)
         case 'p':
             o->preset = model_preset_find(optarg);
             if (!o->preset) return usage_error("unknown preset", optarg);
+            break;
+        case 'm':
+            if (!parse_matting(o, optarg)) return usage_error("not a list of matting networks, each of another kind:", optarg);
             break;
         case 'l':
             if (strcmp(optarg, "hf") != 0 && strcmp(optarg, "gguf") != 0) return usage_error("unknown layout", optarg);
@@ -160,7 +182,7 @@ static int parse_options(options *o, int argc, char **argv)
             return usage_error("unknown option", argv[optind - 1]);
         }
     }
-    if (!o->preset) return usage_error("--preset is missing", NULL);
+    if (!o->preset && o->n_matting == 0) return usage_error("--preset or --matting is missing", NULL);
     if (argc - optind != 1 || argv[optind][0] == '\0') return usage_error("expected one directory", NULL);
     for (int i = 0; i < ESPALIER_ROLE_COUNT; i++) o->role[i] = o->role[i] && needed[i];
     o->directory = argv[optind];
@@ -201,36 +223,52 @@ static uint64_t plan_parameters(const file_plan *plan)
     return sum;
 }
 
-static espalier_status write_weights(espalier_context *ctx, const options *o, espalier_role role, const char *path, const char *config)
+/* GGUF with this role's names, or safetensors (role ESPALIER_ROLE_COUNT). */
+static espalier_status write_plan(espalier_context *ctx, file_plan *plan, const char *path, espalier_role role, const char *config)
 {
     static const char *const metadata[] = {"format", "pt", NULL};
-    esi_safetensors_entry *entries = NULL;
-    file_plan plan = {0};
+    esi_safetensors_entry *entries = esi_calloc(ctx, plan->count, sizeof *entries, "tensors to be written");
+    espalier_status st;
 
-    espalier_status st = file_plan_make(ctx, &plan, o->preset, role, o->layout, o->seed);
-    if (st != ESPALIER_OK) goto done;
-    entries = esi_calloc(ctx, plan.count, sizeof *entries, "tensors to be written");
-    if (!entries) {
-        st = ESPALIER_ERR_RESOURCE;
-        goto done;
-    }
-    for (size_t i = 0; i < plan.count; i++) {
-        const planned_tensor *t = &plan.tensors[i];
+    if (!entries) return ESPALIER_ERR_RESOURCE;
+    for (size_t i = 0; i < plan->count; i++) {
+        const planned_tensor *t = &plan->tensors[i];
         entries[i] = (esi_safetensors_entry){.name = t->name, .dtype = t->dtype, .rank = t->rank};
         memcpy(entries[i].shape, t->shape, sizeof t->shape);
     }
     st = make_parents(ctx, path);
     if (st != ESPALIER_OK) goto done;
-    if (o->layout == LAYOUT_GGUF)
-        st = esi_gguf_write(ctx, path, entries, plan.count, gguf_names[role].architecture, gguf_names[role].stem, config, file_plan_fill,
-                            &plan);
+    if (role != ESPALIER_ROLE_COUNT)
+        st = esi_gguf_write(ctx, path, entries, plan->count, gguf_names[role].architecture, gguf_names[role].stem, config, file_plan_fill,
+                            plan);
     else
-        st = esi_safetensors_write(ctx, path, entries, plan.count, metadata, file_plan_fill, &plan);
-    if (st == ESPALIER_OK) printf("%s: %zu tensors, %llu parameters\n", path, plan.count, (unsigned long long)plan_parameters(&plan));
+        st = esi_safetensors_write(ctx, path, entries, plan->count, metadata, file_plan_fill, plan);
+    if (st == ESPALIER_OK) printf("%s: %zu tensors, %llu parameters\n", path, plan->count, (unsigned long long)plan_parameters(plan));
     fflush(stdout);
 done:
     esi_free(ctx, entries);
+    return st;
+}
+
+static espalier_status write_weights(espalier_context *ctx, const options *o, espalier_role role, const char *path, const char *config)
+{
+    file_plan plan = {0};
+    espalier_status st = file_plan_make(ctx, &plan, o->preset, role, o->layout, o->seed);
+
+    if (st == ESPALIER_OK) st = write_plan(ctx, &plan, path, o->layout == LAYOUT_GGUF ? role : ESPALIER_ROLE_COUNT, config);
     file_plan_free(&plan);
+    return st;
+}
+
+static espalier_status write_matting(espalier_context *ctx, const options *o, const matting_preset *preset)
+{
+    file_plan plan = {0};
+    char *path = esi_format(ctx, "%s/%s.safetensors", o->directory, matting_preset_stem(preset));
+    espalier_status st = path ? matting_plan_make(ctx, &plan, preset, o->seed) : ESPALIER_ERR_RESOURCE;
+
+    if (st == ESPALIER_OK) st = write_plan(ctx, &plan, path, ESPALIER_ROLE_COUNT, NULL);
+    if (plan.ctx) file_plan_free(&plan);
+    esi_free(ctx, path);
     return st;
 }
 
@@ -299,9 +337,10 @@ int main(int argc, char **argv)
     st = espalier_runtime_create(&runtime, &runtime_options);
     if (st == ESPALIER_OK) st = espalier_context_create(&ctx, runtime);
     /* The released GGUF files come without pipeline.json; a small model's needs it, for the sizes in it. */
-    if (st == ESPALIER_OK && (o.layout == LAYOUT_HUGGING_FACE || o.preset->resolution != 512)) st = write_pipeline(ctx, &o);
+    if (st == ESPALIER_OK && o.preset && (o.layout == LAYOUT_HUGGING_FACE || o.preset->resolution != 512)) st = write_pipeline(ctx, &o);
     for (int role = 0; st == ESPALIER_OK && role < ESPALIER_ROLE_COUNT; role++)
-        if (o.role[role] && preset_has_role(o.preset, (espalier_role)role)) st = write_role(ctx, &o, (espalier_role)role);
+        if (o.preset && o.role[role] && preset_has_role(o.preset, (espalier_role)role)) st = write_role(ctx, &o, (espalier_role)role);
+    for (size_t i = 0; st == ESPALIER_OK && i < o.n_matting; i++) st = write_matting(ctx, &o, o.matting[i]);
     if (st != ESPALIER_OK) {
         const char *text = ctx ? espalier_error_message(ctx) : "";
         fprintf(stderr, "espalier-make-model: %s\n", text[0] ? text : espalier_status_name(st));

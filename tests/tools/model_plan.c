@@ -70,11 +70,11 @@ const model_preset *model_preset_find(const char *name)
 /* ------------------------------------------------------------ value rules */
 
 static const value_rule zero = {0, 0, 0};
-static const value_rule near_one = {128, 12, -7}; /* 1 +- 0.09: scales of norms */
-static const value_rule bias_rule = {0, 64, -11}; /* +- 0.03 */
+const value_rule rule_near_one = {128, 12, -7}; /* 1 +- 0.09 */
+const value_rule rule_bias = {0, 64, -11};      /* +- 0.03 */
 
-/* Uniform with standard deviation gain / sqrt(fan_in); square root and division are exactly rounded everywhere. */
-static value_rule weight_rule(int64_t fan_in, double gain)
+/* Square root and division are exactly rounded everywhere. */
+value_rule rule_weight(int64_t fan_in, double gain)
 {
     int exponent;
     double half_width = frexp(gain * sqrt(3.0 / (double)fan_in), &exponent);
@@ -89,28 +89,10 @@ static value_rule sixteenths(int n)
 
 /* ------------------------------------------------------------ adding tensors */
 
-typedef struct shape {
-    int rank;
-    int64_t extent[5];
-} shape;
-#define VECTOR(a)                                                                                                                          \
-    (shape)                                                                                                                                \
-    {                                                                                                                                      \
-        1,                                                                                                                                 \
-        {                                                                                                                                  \
-            (a)                                                                                                                            \
-        }                                                                                                                                  \
-    }
-#define MATRIX(a, b)                                                                                                                       \
-    (shape)                                                                                                                                \
-    {                                                                                                                                      \
-        2,                                                                                                                                 \
-        {                                                                                                                                  \
-            (a), (b)                                                                                                                       \
-        }                                                                                                                                  \
-    }
+#define VECTOR(a)    ((plan_shape){1, {(a)}})
+#define MATRIX(a, b) ((plan_shape){2, {(a), (b)}})
 
-static uint64_t shape_count(const shape *s)
+static uint64_t shape_count(const plan_shape *s)
 {
     uint64_t n = 1;
     for (int i = 0; i < s->rank; i++) n *= (uint64_t)s->extent[i];
@@ -118,16 +100,16 @@ static uint64_t shape_count(const shape *s)
 }
 
 /* GGUF has four dimensions. Sparse convolutions [Co, 3, 3, 3, Ci] keep the channels apart, dense ones [Co, Ci, 3, 3, 3] the taps. */
-static shape fold(shape s)
+static plan_shape fold(plan_shape s)
 {
     const int64_t *e = s.extent;
     if (s.rank < 5) return s;
-    if (e[1] == 3 && e[2] == 3 && e[3] == 3) return (shape){3, {e[0], 27, e[4]}};
-    return (shape){4, {e[0] * e[1], e[2], e[3], e[4]}};
+    if (e[1] == 3 && e[2] == 3 && e[3] == 3) return (plan_shape){3, {e[0], 27, e[4]}};
+    return (plan_shape){4, {e[0] * e[1], e[2], e[3], e[4]}};
 }
 
 /* A tensor without parts; NULL after a failure. */
-static planned_tensor *new_tensor(file_plan *p, esi_file_dtype dtype, shape s, const char *name)
+static planned_tensor *new_tensor(file_plan *p, esi_file_dtype dtype, plan_shape s, const char *name)
 {
     if (p->status != ESPALIER_OK) return NULL;
     if (p->count == p->capacity) {
@@ -156,8 +138,8 @@ static void add_part(const file_plan *p, planned_tensor *t, uint64_t count, valu
     if (t) t->part[t->n_parts++] = (value_part){value_stream(p->seed, stream), count, rule};
 }
 
-static void add(file_plan *p, esi_file_dtype dtype, shape s, value_rule rule, const char *format, ...) ESI_PRINTF(5, 6);
-static void add(file_plan *p, esi_file_dtype dtype, shape s, value_rule rule, const char *format, ...)
+static void add(file_plan *p, esi_file_dtype dtype, plan_shape s, value_rule rule, const char *format, ...) ESI_PRINTF(5, 6);
+static void add(file_plan *p, esi_file_dtype dtype, plan_shape s, value_rule rule, const char *format, ...)
 {
     char name[64];
     va_list args;
@@ -167,17 +149,22 @@ static void add(file_plan *p, esi_file_dtype dtype, shape s, value_rule rule, co
     add_part(p, new_tensor(p, dtype, s, name), shape_count(&s), rule, name);
 }
 
+void file_plan_add(file_plan *p, esi_file_dtype dtype, plan_shape s, value_rule rule, const char *name)
+{
+    add_part(p, new_tensor(p, dtype, s, name), shape_count(&s), rule, name);
+}
+
 /* <name>.weight [out, in] and <name>.bias [out] */
 static void add_linear(file_plan *p, esi_file_dtype dtype, int64_t out, int64_t in, double gain, const char *prefix, const char *name)
 {
-    add(p, dtype, MATRIX(out, in), weight_rule(in, gain), "%s%s.weight", prefix, name);
-    add(p, dtype, VECTOR(out), bias_rule, "%s%s.bias", prefix, name);
+    add(p, dtype, MATRIX(out, in), rule_weight(in, gain), "%s%s.weight", prefix, name);
+    add(p, dtype, VECTOR(out), rule_bias, "%s%s.bias", prefix, name);
 }
 
 static void add_norm(file_plan *p, esi_file_dtype dtype, int64_t channels, const char *prefix, const char *name)
 {
-    add(p, dtype, VECTOR(channels), near_one, "%s%s.weight", prefix, name);
-    add(p, dtype, VECTOR(channels), bias_rule, "%s%s.bias", prefix, name);
+    add(p, dtype, VECTOR(channels), rule_near_one, "%s%s.weight", prefix, name);
+    add(p, dtype, VECTOR(channels), rule_bias, "%s%s.bias", prefix, name);
 }
 
 /* ------------------------------------------------------------ flow transformers */
@@ -193,13 +180,13 @@ static void plan_flow_block(file_plan *p, const model_preset *m, int i)
     add(p, bf16, VECTOR(6 * C), modulation, "%smodulation", b);
     add_norm(p, bf16, C, b, "norm2");
     add_linear(p, bf16, 3 * C, C, 1.0, b, "self_attn.to_qkv");
-    add(p, bf16, MATRIX(H, C / H), near_one, "%sself_attn.q_rms_norm.gamma", b);
-    add(p, bf16, MATRIX(H, C / H), near_one, "%sself_attn.k_rms_norm.gamma", b);
+    add(p, bf16, MATRIX(H, C / H), rule_near_one, "%sself_attn.q_rms_norm.gamma", b);
+    add(p, bf16, MATRIX(H, C / H), rule_near_one, "%sself_attn.k_rms_norm.gamma", b);
     add_linear(p, bf16, C, C, 1.0, b, "self_attn.to_out");
     add_linear(p, bf16, C, C, 1.0, b, "cross_attn.to_q");
     add_linear(p, bf16, 2 * C, X, 1.0, b, "cross_attn.to_kv");
-    add(p, bf16, MATRIX(H, C / H), near_one, "%scross_attn.q_rms_norm.gamma", b);
-    add(p, bf16, MATRIX(H, C / H), near_one, "%scross_attn.k_rms_norm.gamma", b);
+    add(p, bf16, MATRIX(H, C / H), rule_near_one, "%scross_attn.q_rms_norm.gamma", b);
+    add(p, bf16, MATRIX(H, C / H), rule_near_one, "%scross_attn.k_rms_norm.gamma", b);
     add_linear(p, bf16, C, C, 1.0, b, "cross_attn.to_out");
     add_linear(p, bf16, M, C, 1.0, b, "mlp.mlp.0");
     add_linear(p, bf16, C, M, 1.0, b, "mlp.mlp.2");
@@ -221,12 +208,12 @@ static void plan_flow(file_plan *p, const model_preset *m, int64_t in, int64_t o
 /* ------------------------------------------------------------ image encoder */
 
 /* The two spellings of one tensor. Streams go by the first, so that both layouts hold the same numbers. */
-static void add_twice_named(file_plan *p, shape s, value_rule rule, const char *hf, const char *timm)
+static void add_twice_named(file_plan *p, plan_shape s, value_rule rule, const char *hf, const char *timm)
 {
     add_part(p, new_tensor(p, ESI_FILE_F32, s, p->layout == LAYOUT_GGUF ? timm : hf), shape_count(&s), rule, hf);
 }
 
-static void add_encoder_tensor(file_plan *p, int layer, shape s, value_rule rule, const char *hf, const char *timm)
+static void add_encoder_tensor(file_plan *p, int layer, plan_shape s, value_rule rule, const char *hf, const char *timm)
 {
     char hf_name[64], timm_name[64];
     snprintf(hf_name, sizeof hf_name, "layer.%d.%s", layer, hf);
@@ -238,7 +225,7 @@ static void add_encoder_tensor(file_plan *p, int layer, shape s, value_rule rule
 static void plan_encoder_qkv(file_plan *p, int layer, int64_t D)
 {
     static const char *const names[3] = {"q", "k", "v"};
-    value_rule rule = weight_rule(D, 1.0);
+    value_rule rule = rule_weight(D, 1.0);
     planned_tensor *fused = NULL;
     char name[64];
 
@@ -261,38 +248,38 @@ static void plan_encoder(file_plan *p, const model_preset *m)
 {
     const int64_t D = m->encoder.hidden, M = m->encoder.mlp, registers = 4, patch = 16;
     const value_rule token = {0, 64, -7}, layer_scale = {32, 16, -7}; /* +- 0.5; 0.25 +- 0.125 */
-    const shape patch_shape = {4, {D, 3, patch, patch}};
+    const plan_shape patch_shape = {4, {D, 3, patch, patch}};
 
-    add_twice_named(p, (shape){3, {1, 1, D}}, token, "embeddings.cls_token", "cls_token");
-    if (p->layout == LAYOUT_HUGGING_FACE) add(p, ESI_FILE_F32, (shape){3, {1, 1, D}}, zero, "embeddings.mask_token");
-    add_twice_named(p, (shape){3, {1, registers, D}}, token, "embeddings.register_tokens", "reg_token");
-    add_twice_named(p, patch_shape, weight_rule(3 * patch * patch, 1.0), "embeddings.patch_embeddings.weight", "patch_embed.proj.weight");
-    add_twice_named(p, VECTOR(D), bias_rule, "embeddings.patch_embeddings.bias", "patch_embed.proj.bias");
+    add_twice_named(p, (plan_shape){3, {1, 1, D}}, token, "embeddings.cls_token", "cls_token");
+    if (p->layout == LAYOUT_HUGGING_FACE) add(p, ESI_FILE_F32, (plan_shape){3, {1, 1, D}}, zero, "embeddings.mask_token");
+    add_twice_named(p, (plan_shape){3, {1, registers, D}}, token, "embeddings.register_tokens", "reg_token");
+    add_twice_named(p, patch_shape, rule_weight(3 * patch * patch, 1.0), "embeddings.patch_embeddings.weight", "patch_embed.proj.weight");
+    add_twice_named(p, VECTOR(D), rule_bias, "embeddings.patch_embeddings.bias", "patch_embed.proj.bias");
     for (int i = 0; i < m->encoder.layers; i++) {
-        add_encoder_tensor(p, i, VECTOR(D), near_one, "norm1.weight", "norm1.weight");
-        add_encoder_tensor(p, i, VECTOR(D), bias_rule, "norm1.bias", "norm1.bias");
+        add_encoder_tensor(p, i, VECTOR(D), rule_near_one, "norm1.weight", "norm1.weight");
+        add_encoder_tensor(p, i, VECTOR(D), rule_bias, "norm1.bias", "norm1.bias");
         plan_encoder_qkv(p, i, D);
-        add_encoder_tensor(p, i, MATRIX(D, D), weight_rule(D, 1.0), "attention.o_proj.weight", "attn.proj.weight");
-        add_encoder_tensor(p, i, VECTOR(D), bias_rule, "attention.o_proj.bias", "attn.proj.bias");
+        add_encoder_tensor(p, i, MATRIX(D, D), rule_weight(D, 1.0), "attention.o_proj.weight", "attn.proj.weight");
+        add_encoder_tensor(p, i, VECTOR(D), rule_bias, "attention.o_proj.bias", "attn.proj.bias");
         add_encoder_tensor(p, i, VECTOR(D), layer_scale, "layer_scale1.lambda1", "gamma_1");
-        add_encoder_tensor(p, i, VECTOR(D), near_one, "norm2.weight", "norm2.weight");
-        add_encoder_tensor(p, i, VECTOR(D), bias_rule, "norm2.bias", "norm2.bias");
-        add_encoder_tensor(p, i, MATRIX(M, D), weight_rule(D, 1.0), "mlp.up_proj.weight", "mlp.fc1.weight");
-        add_encoder_tensor(p, i, VECTOR(M), bias_rule, "mlp.up_proj.bias", "mlp.fc1.bias");
-        add_encoder_tensor(p, i, MATRIX(D, M), weight_rule(M, 1.0), "mlp.down_proj.weight", "mlp.fc2.weight");
-        add_encoder_tensor(p, i, VECTOR(D), bias_rule, "mlp.down_proj.bias", "mlp.fc2.bias");
+        add_encoder_tensor(p, i, VECTOR(D), rule_near_one, "norm2.weight", "norm2.weight");
+        add_encoder_tensor(p, i, VECTOR(D), rule_bias, "norm2.bias", "norm2.bias");
+        add_encoder_tensor(p, i, MATRIX(M, D), rule_weight(D, 1.0), "mlp.up_proj.weight", "mlp.fc1.weight");
+        add_encoder_tensor(p, i, VECTOR(M), rule_bias, "mlp.up_proj.bias", "mlp.fc1.bias");
+        add_encoder_tensor(p, i, MATRIX(D, M), rule_weight(M, 1.0), "mlp.down_proj.weight", "mlp.fc2.weight");
+        add_encoder_tensor(p, i, VECTOR(D), rule_bias, "mlp.down_proj.bias", "mlp.fc2.bias");
         add_encoder_tensor(p, i, VECTOR(D), layer_scale, "layer_scale2.lambda1", "gamma_2");
     }
-    add_twice_named(p, VECTOR(D), near_one, "norm.weight", "norm.weight");
-    add_twice_named(p, VECTOR(D), bias_rule, "norm.bias", "norm.bias");
+    add_twice_named(p, VECTOR(D), rule_near_one, "norm.weight", "norm.weight");
+    add_twice_named(p, VECTOR(D), rule_bias, "norm.bias", "norm.bias");
 }
 
 /* ------------------------------------------------------------ structure decoder */
 
 static void add_dense_conv(file_plan *p, esi_file_dtype dtype, int64_t out, int64_t in, double gain, value_rule bias, const char *name)
 {
-    const shape s = {5, {out, in, 3, 3, 3}};
-    add(p, dtype, s, weight_rule(27 * in, gain), "%s.weight", name);
+    const plan_shape s = {5, {out, in, 3, 3, 3}};
+    add(p, dtype, s, rule_weight(27 * in, gain), "%s.weight", name);
     add(p, dtype, VECTOR(out), bias, "%s.bias", name);
 }
 
@@ -304,9 +291,9 @@ static void plan_res_block(file_plan *p, int64_t channels, const char *list, int
     add_norm(p, ESI_FILE_F32, channels, prefix, "norm1");
     add_norm(p, ESI_FILE_F32, channels, prefix, "norm2");
     snprintf(conv, sizeof conv, "%sconv1", prefix);
-    add_dense_conv(p, ESI_FILE_F16, channels, channels, 1.0, bias_rule, conv);
+    add_dense_conv(p, ESI_FILE_F16, channels, channels, 1.0, rule_bias, conv);
     snprintf(conv, sizeof conv, "%sconv2", prefix);
-    add_dense_conv(p, ESI_FILE_F16, channels, channels, 0.5, bias_rule, conv);
+    add_dense_conv(p, ESI_FILE_F16, channels, channels, 0.5, rule_bias, conv);
 }
 
 /* Logits come out with a standard deviation near 1; `occupied` / 32 is added, negative numbers thin the structure out. */
@@ -317,13 +304,13 @@ static void plan_ss_decoder(file_plan *p, const model_preset *m)
     int at = 0, last = m->ss_decoder.levels - 1;
     char name[32];
 
-    add_dense_conv(p, ESI_FILE_F32, channels[0], STRUCTURE_CHANNELS, 1.0, bias_rule, "input_layer");
+    add_dense_conv(p, ESI_FILE_F32, channels[0], STRUCTURE_CHANNELS, 1.0, rule_bias, "input_layer");
     for (int i = 0; i < m->ss_decoder.middle_blocks; i++) plan_res_block(p, channels[0], "middle_block", i);
     for (int level = 0; level <= last; level++) {
         for (int i = 0; i < m->ss_decoder.res_blocks; i++) plan_res_block(p, channels[level], "blocks", at++);
         if (level == last) break;
         snprintf(name, sizeof name, "blocks.%d.conv", at++);
-        add_dense_conv(p, ESI_FILE_F16, 8 * (int64_t)channels[level + 1], channels[level], 1.0, bias_rule, name);
+        add_dense_conv(p, ESI_FILE_F16, 8 * (int64_t)channels[level + 1], channels[level], 1.0, rule_bias, name);
     }
     add_norm(p, ESI_FILE_F32, channels[last], "", "out_layer.0");
     add_dense_conv(p, ESI_FILE_F32, 1, channels[last], 2.0, output_bias, "out_layer.2");
@@ -333,17 +320,17 @@ static void plan_ss_decoder(file_plan *p, const model_preset *m)
 
 static void add_sparse_conv(file_plan *p, int64_t out, int64_t in, const char *prefix, const char *name)
 {
-    const shape s = {5, {out, 3, 3, 3, in}};
+    const plan_shape s = {5, {out, 3, 3, 3, in}};
     /* On a surface about a third of the taps find a voxel. */
-    add(p, ESI_FILE_F16, s, weight_rule(9 * in, 1.0), "%s%s.weight", prefix, name);
-    add(p, ESI_FILE_F16, VECTOR(out), bias_rule, "%s%s.bias", prefix, name);
+    add(p, ESI_FILE_F16, s, rule_weight(9 * in, 1.0), "%s%s.weight", prefix, name);
+    add(p, ESI_FILE_F16, VECTOR(out), rule_bias, "%s%s.bias", prefix, name);
 }
 
 /* The lower four children are likelier than the upper four: level sheets, about four children a voxel as on real surfaces, not dust. */
 static void plan_subdivision(file_plan *p, int64_t channels, const char *prefix)
 {
     char name[64];
-    add(p, ESI_FILE_F16, MATRIX(8, channels), weight_rule(channels, 0.5), "%sto_subdiv.weight", prefix);
+    add(p, ESI_FILE_F16, MATRIX(8, channels), rule_weight(channels, 0.5), "%sto_subdiv.weight", prefix);
     snprintf(name, sizeof name, "%sto_subdiv.bias", prefix);
     planned_tensor *t = new_tensor(p, ESI_FILE_F16, VECTOR(8), name);
     add_part(p, t, 4, sixteenths(40), name);
@@ -368,11 +355,11 @@ static void plan_sparse_block(file_plan *p, int64_t channels, int64_t finer, boo
 /* Head of the shape decoder: three of the vertex, three crossing flags, split weight. The flag across the sheets is the likeliest. */
 static void plan_shape_output(file_plan *p, int64_t channels)
 {
-    add(p, ESI_FILE_F16, MATRIX(7, channels), weight_rule(channels, 1.0), "output_layer.weight");
+    add(p, ESI_FILE_F16, MATRIX(7, channels), rule_weight(channels, 1.0), "output_layer.weight");
     planned_tensor *t = new_tensor(p, ESI_FILE_F16, VECTOR(7), "output_layer.bias");
-    add_part(p, t, 5, bias_rule, "output_layer.bias");
+    add_part(p, t, 5, rule_bias, "output_layer.bias");
     add_part(p, t, 1, sixteenths(32), "output_layer.bias");
-    add_part(p, t, 1, bias_rule, "output_layer.bias");
+    add_part(p, t, 1, rule_bias, "output_layer.bias");
 }
 
 static void plan_sparse_decoder(file_plan *p, int levels, const int *channels, const int *blocks, bool shape_head)

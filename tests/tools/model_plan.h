@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * model_plan.h: which tensors a random checkpoint has, what they are called in each layout, and how their values are drawn. Used by
- * espalier-make-model only.
+ * model_plan.h: which tensors a random checkpoint has, what they are called in each layout, and how their values are drawn. For
+ * espalier-make-model and the benchmarks.
  */
 #ifndef TOOLS_MODEL_PLAN_H
 #define TOOLS_MODEL_PLAN_H
@@ -55,7 +55,7 @@ typedef struct value_part {
 
 #define MAX_PARTS 3
 typedef struct planned_tensor {
-    char name[64];
+    char name[96];
     esi_file_dtype dtype;
     int rank;
     int64_t shape[5];
@@ -77,6 +77,27 @@ typedef struct file_plan {
 espalier_status file_plan_make(espalier_context *ctx, file_plan *out, const model_preset *preset, espalier_role role, model_layout layout,
                                uint64_t seed);
 void file_plan_free(file_plan *plan);
+
+/* ---- what plans are made of (model_plan.c) */
+typedef struct plan_shape {
+    int rank;
+    int64_t extent[5];
+} plan_shape;
+extern const value_rule rule_near_one, rule_bias; /* scales of norms; biases */
+/* Uniform with standard deviation gain / sqrt(fan_in). */
+value_rule rule_weight(int64_t fan_in, double gain);
+/* A tensor of one part, its stream named by the tensor. */
+void file_plan_add(file_plan *p, esi_file_dtype dtype, plan_shape s, value_rule rule, const char *name);
+
+/* ---- matting_plan.c */
+typedef struct matting_preset matting_preset;
+const matting_preset *matting_preset_find(const char *name, size_t length); /* NULL if unknown */
+const char *matting_preset_name(const matting_preset *preset);
+const char *matting_preset_stem(const matting_preset *preset); /* of the file in a model directory */
+/* The i-th preset, NULL behind the last. */
+const matting_preset *matting_preset_at(size_t i);
+/* Tensors of a matting network with PyTorch's names. */
+espalier_status matting_plan_make(espalier_context *ctx, file_plan *out, const matting_preset *preset, uint64_t seed);
 
 /* ---- model_values.c */
 /* Names the stream of random numbers that belongs to a text. */
