@@ -158,23 +158,38 @@ void solid_material(const solid *object, const float world[3], float material[5]
     material[4] = part->roughness;
 }
 
+/* One cell of the search for the box: where the surface passes, its nearest point counts. */
+static void extend_box(const solid *object, const float at[3], float h, float box[6])
+{
+    float distance = solid_distance(object, at), normal[3];
+    if (fabsf(distance) >= h * 0.9f)
+        return;
+    solid_normal(object, at, normal);
+    for (int i = 0; i < 3; i++) {
+        box[i] = min2(box[i], at[i] - distance * normal[i]);
+        box[3 + i] = max2(box[3 + i], at[i] - distance * normal[i]);
+    }
+}
+
 void train_bounds(const float *parts, int count, float limit, float box[6])
 {
-    enum { CELLS = 96 };
+    enum { BLOCKS = 24, IN_BLOCK = 4 };
     const solid object = {(const object_part *)(const void *)parts, count, 1, {0, 0, 0}};
-    const float h = 2 * limit / CELLS;
+    const float h = 2 * limit / (BLOCKS * IN_BLOCK);
     for (int i = 0; i < 3; i++)
         box[i] = 1e9f, box[3 + i] = -1e9f;
-    for (int n = 0; n < CELLS * CELLS * CELLS; n++) {
-        float at[3] = {((float)(n / (CELLS * CELLS)) + 0.5f) * h - limit, ((float)(n / CELLS % CELLS) + 0.5f) * h - limit,
-                       ((float)(n % CELLS) + 0.5f) * h - limit};
-        float distance = solid_distance(&object, at), normal[3];
-        if (fabsf(distance) >= h * 0.9f)
+    for (int block = 0; block < BLOCKS * BLOCKS * BLOCKS; block++) {
+        const int first[3] = {block / (BLOCKS * BLOCKS) * IN_BLOCK, block / BLOCKS % BLOCKS * IN_BLOCK, block % BLOCKS * IN_BLOCK};
+        float at[3];
+        for (int i = 0; i < 3; i++)
+            at[i] = ((float)first[i] + 0.5f * IN_BLOCK) * h - limit;
+        if (fabsf(solid_distance(&object, at)) > BLOCK_REACH * IN_BLOCK * h)
             continue;
-        solid_normal(&object, at, normal);
-        for (int i = 0; i < 3; i++) {
-            box[i] = min2(box[i], at[i] - distance * normal[i]);
-            box[3 + i] = max2(box[3 + i], at[i] - distance * normal[i]);
+        for (int n = 0; n < IN_BLOCK * IN_BLOCK * IN_BLOCK; n++) {
+            const int inside[3] = {n / (IN_BLOCK * IN_BLOCK), n / IN_BLOCK % IN_BLOCK, n % IN_BLOCK};
+            for (int i = 0; i < 3; i++)
+                at[i] = ((float)(first[i] + inside[i]) + 0.5f) * h - limit;
+            extend_box(&object, at, h, box);
         }
     }
 }

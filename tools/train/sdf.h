@@ -31,6 +31,10 @@ typedef struct solid {
     float scale, center[3];
 } solid;
 
+/* A block of cells holds no surface where the distance at its middle is more than this many of its sides: half the diagonal is 0.87 of
+ * one, the rest is for distances that are only bounds. */
+#define BLOCK_REACH 2
+
 float solid_distance(const solid *object, const float world[3]);
 void solid_normal(const solid *object, const float world[3], float normal[3]);
 /* Base colour (sRGB), metallic, roughness of the part that makes the surface there. */
@@ -46,5 +50,7 @@ int64_t train_extract(const float *parts, int count, float scale, const float *c
  * rgba [side][side][4]; samples^2 rays per pixel. */
 void train_render(const float *parts, int count, float scale, const float *center, int side, int samples, const float *camera,
                   const float *light, uint8_t *rgba);
+/* What the rays through the pixels' middles meet: surface [side][side][7], 1 or 0 (nothing), position, base colour. */
+void train_surface(const float *parts, int count, float scale, const float *center, int side, const float *camera, float *surface);
 
 #endif

@@ -104,20 +104,27 @@ static void shade(const scene *s, const float hit[3], const float direction[3], 
     }
 }
 
+/* Direction of the ray through a point of the picture, in pixels. */
+static void ray(const scene *s, int side, float x, float y, float direction[3])
+{
+    const float *camera = s->camera;
+    float u = (2 * x / (float)side - 1) * camera[12], v = (1 - 2 * y / (float)side) * camera[12];
+    for (int i = 0; i < 3; i++)
+        direction[i] = camera[9 + i] + u * camera[3 + i] + v * camera[6 + i];
+    float length = sqrtf(dot(direction, direction));
+    for (int i = 0; i < 3; i++)
+        direction[i] /= length;
+}
+
 /* The colour's mean over the rays that hit, and the share of those. */
 static void draw_pixel(const scene *s, int side, int samples, int column, int line, uint8_t rgba[4])
 {
     float sum[3] = {0, 0, 0}, hits = 0;
-    const float *camera = s->camera;
     for (int k = 0; k < samples * samples; k++) {
         float x = (float)column + ((float)(k % samples) + 0.5f) / (float)samples;
         float y = (float)line + ((float)(k / samples) + 0.5f) / (float)samples;
-        float u = (2 * x / (float)side - 1) * camera[12], v = (1 - 2 * y / (float)side) * camera[12], direction[3], hit[3], color[3];
-        for (int i = 0; i < 3; i++)
-            direction[i] = camera[9 + i] + u * camera[3 + i] + v * camera[6 + i];
-        float length = sqrtf(dot(direction, direction));
-        for (int i = 0; i < 3; i++)
-            direction[i] /= length;
+        float direction[3], hit[3], color[3];
+        ray(s, side, x, y, direction);
         if (!trace(s, direction, hit))
             continue;
         shade(s, hit, direction, color);
@@ -141,4 +148,21 @@ void train_render(const float *parts, int count, float scale, const float *cente
     for (int line = 0; line < side; line++)
         for (int column = 0; column < side; column++)
             draw_pixel(&s, side, samples, column, line, rgba + 4 * ((size_t)line * (size_t)side + (size_t)column));
+}
+
+void train_surface(const float *parts, int count, float scale, const float *center, int side, const float *camera, float *surface)
+{
+    const solid object = {(const object_part *)(const void *)parts, count, scale, {center[0], center[1], center[2]}};
+    const scene s = {&object, camera, NULL};
+    for (int pixel = 0; pixel < side * side; pixel++, surface += 7) {
+        float direction[3], hit[3], material[5];
+        memset(surface, 0, 7 * sizeof *surface);
+        ray(&s, side, (float)(pixel % side) + 0.5f, (float)(pixel / side) + 0.5f, direction);
+        if (!trace(&s, direction, hit))
+            continue;
+        solid_material(&object, hit, material);
+        surface[0] = 1;
+        memcpy(surface + 1, hit, sizeof hit);
+        memcpy(surface + 4, material, 3 * sizeof *material);
+    }
 }

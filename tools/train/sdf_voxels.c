@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REGULARIZATION 0.03f
+#define REGULARIZATION   0.03f
+#define CORNERS_IN_BLOCK 4
 
 /* What the crossings of a cell add up to; positions in cells from the cell's centre. */
 typedef struct cell_sum {
@@ -99,13 +100,32 @@ static int add_edge(extraction *x, const int corner[3], int axis, float at_start
     return 0;
 }
 
+static float corner_distance(const extraction *x, float i, float j, float k)
+{
+    const float R = (float)x->resolution, at[3] = {i / R - 0.5f, j / R - 0.5f, k / R - 0.5f};
+    return solid_distance(x->object, at);
+}
+
+/* Corners of blocks that the surface does not reach get the distance of the block's middle; only its sign is used. */
+static void sample_block(extraction *x, const int first[3])
+{
+    const int C = x->resolution + 1, side = CORNERS_IN_BLOCK;
+    const float half = 0.5f * (float)(side - 1);
+    const float middle = corner_distance(x, (float)first[0] + half, (float)first[1] + half, (float)first[2] + half);
+    const int far = fabsf(middle) * (float)x->resolution > (float)(BLOCK_REACH * side);
+    for (int i = first[0]; i < first[0] + side && i < C; i++)
+        for (int j = first[1]; j < first[1] + side && j < C; j++)
+            for (int k = first[2]; k < first[2] + side && k < C; k++)
+                x->signs[(i * C + j) * C + k] = far ? middle : corner_distance(x, (float)i, (float)j, (float)k);
+}
+
 static void sample_corners(extraction *x)
 {
-    const int C = x->resolution + 1;
-    for (int i = 0; i < C * C * C; i++) {
-        float at[3] = {(float)(i / (C * C)) / (float)x->resolution - 0.5f, (float)(i / C % C) / (float)x->resolution - 0.5f,
-                       (float)(i % C) / (float)x->resolution - 0.5f};
-        x->signs[i] = solid_distance(x->object, at);
+    const int blocks = (x->resolution + CORNERS_IN_BLOCK) / CORNERS_IN_BLOCK;
+    for (int n = 0; n < blocks * blocks * blocks; n++) {
+        const int first[3] = {n / (blocks * blocks) * CORNERS_IN_BLOCK, n / blocks % blocks * CORNERS_IN_BLOCK,
+                              n % blocks * CORNERS_IN_BLOCK};
+        sample_block(x, first);
     }
 }
 
