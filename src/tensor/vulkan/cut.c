@@ -29,7 +29,7 @@ bool esi_vk_can_run(const esi_vk_device *d, const esi_vk_call *c)
 
 static int64_t piece_rows(const esi_vk_device *d, const esi_vk_call *c)
 {
-    int64_t rows = ESI_MAX((int64_t)d->work_limit / c->work, INT64_C(1));
+    int64_t rows = ESI_MAX((int64_t)esi_vk_work_limit(d, c->shader, c->kind, c->act) / c->work, INT64_C(1));
 
     rows = ESI_MIN(rows, INT32_MAX / (c->work * (int64_t)c->lanes));        /* numbers of invocations stay below 2^31 */
     for (size_t i = 0; i < ESI_VK_BINDINGS; i++)
@@ -98,6 +98,7 @@ espalier_status esi_vk_run(espalier_context *ctx, esi_vk_device *d, const esi_vk
 
     if (st != ESPALIER_OK) return st;
     esi_vk_lock(d);
+    d->calls++;
     for (size_t i = 0; i < ESI_VK_BINDINGS && st == ESPALIER_OK; i++)
         if (!c->operands[i].output) st = esi_vk_input(ctx, d, c->operands[i].t);
     for (size_t i = 0; i < ESI_VK_BINDINGS && st == ESPALIER_OK; i++)

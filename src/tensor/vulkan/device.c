@@ -209,29 +209,33 @@ static int choose(const esi_vulkan_info *infos, uint32_t n, const char *wanted, 
 
 /* ----------------------------------------------------------------- opening */
 
+/* Memory that not every access may use, or that is made only when it is touched. */
+#define MEMORY_UNFIT (VK_MEMORY_PROPERTY_PROTECTED_BIT | VK_MEMORY_PROPERTY_LAZILY_ALLOCATED_BIT | \
+                      VK_MEMORY_PROPERTY_DEVICE_COHERENT_BIT_AMD | VK_MEMORY_PROPERTY_DEVICE_UNCACHED_BIT_AMD | \
+                      VK_MEMORY_PROPERTY_RDMA_CAPABLE_BIT_NV)
+
+/* Every device must have a type of memory that the host sees and that needs no flushing: transfers go through that. */
 static bool find_memory_types(esi_vk_device *d)
 {
     VkPhysicalDeviceMemoryProperties2 m = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
     const VkMemoryPropertyFlags mapped = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
-    bool device = false, host = false, cached = false;
+    bool host = false, cached = false;
 
     d->instance.api.GetPhysicalDeviceMemoryProperties2(d->physical, &m);
     d->memory_types = m.memoryProperties;
-    for (uint32_t i = 0; i < d->memory_types.memoryTypeCount; i++) {
-        VkMemoryPropertyFlags flags = d->memory_types.memoryTypes[i].propertyFlags;
-        bool fast = (flags & VK_MEMORY_PROPERTY_HOST_CACHED_BIT) != 0;
-        if (flags & VK_MEMORY_PROPERTY_PROTECTED_BIT) continue;
-        if (!device && (flags & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT)) {
-            device = true;
-            d->device_memory = i;
+    for (int local = 1; local >= 0; local--)
+        for (uint32_t i = 0; i < d->memory_types.memoryTypeCount; i++) {
+            VkMemoryPropertyFlags flags = d->memory_types.memoryTypes[i].propertyFlags;
+            bool is_local = (flags & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT) != 0, fast = (flags & VK_MEMORY_PROPERTY_HOST_CACHED_BIT) != 0;
+            if (flags & MEMORY_UNFIT) continue;
+            if (is_local == (local == 1)) d->memory_order[d->n_memory_order++] = i;
+            if ((flags & mapped) == mapped && (!host || (fast && !cached))) {       /* cached: reading back is fast */
+                host = true;
+                cached = fast;
+                d->host_memory = i;
+            }
         }
-        if ((flags & mapped) == mapped && (!host || (fast && !cached))) {       /* cached: reading back is fast */
-            host = true;
-            cached = fast;
-            d->host_memory = i;
-        }
-    }
-    return device && host;
+    return d->n_memory_order > 0 && host;
 }
 
 static espalier_status create_device(esi_vk_device *d, const VkExtensionProperties *extensions, uint32_t n_extensions)

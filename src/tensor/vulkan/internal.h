@@ -105,9 +105,17 @@ typedef struct esi_vk_block {
     esi_vk_range *first;
 } esi_vk_block;
 
+/* A part of a weight that lies on the device (weights.c). */
+typedef struct esi_vk_piece {
+    esi_vk_range range;
+    bool filled;
+    uint64_t used;                          /* d->calls when it was used last */
+    struct esi_vk_piece *older, *newer;
+} esi_vk_piece;
+
 #define ESI_VK_SLOTS 3
 #define ESI_VK_SETS 256                     /* dispatches per submission at most */
-#define ESI_VK_STAGING (UINT64_C(4) << 20)
+#define ESI_VK_STAGING (UINT64_C(4) << 20)  /* bytes at most */
 #define ESI_VK_PIPELINES 256
 
 /* One submission in the making or on its way. */
@@ -122,7 +130,9 @@ typedef struct esi_vk_slot {
     uint8_t *mapped;
     uint64_t staged;                        /* bytes of staging in use */
     uint32_t sets;
-    uint64_t work;                          /* elements */
+    double expected;                        /* nanoseconds, and how much of it each pipeline */
+    double expected_of[ESI_VK_PIPELINES];
+    double sent;                            /* when, by esi_now() */
     bool recording, running;
     char what[64];                          /* the last op in it, for messages */
 } esi_vk_slot;
@@ -131,6 +141,7 @@ typedef struct esi_vk_pipeline {
     esi_vk_shader shader;
     int32_t kind, act;
     VkPipeline handle;
+    double cost;                            /* nanoseconds for a unit of work, as far as known (submit.c) */
 } esi_vk_pipeline;
 
 typedef struct esi_vk_device {
@@ -144,7 +155,9 @@ typedef struct esi_vk_device {
     uint32_t family;
     esi_vulkan_info info;
     VkPhysicalDeviceMemoryProperties memory_types;
-    uint32_t device_memory, host_memory;    /* memory types */
+    uint32_t host_memory;                   /* type of memory for transfers */
+    uint32_t memory_order[VK_MAX_MEMORY_TYPES], n_memory_order;         /* types of memory for tensors: the device's own first */
+    bool spilled;                           /* some of it lies in other memory: logged */
     uint64_t alignment;                     /* of storage buffer bindings */
     uint32_t max_groups;                    /* in one dimension */
     float timestamp_period;                 /* nanoseconds; 0 = no timestamps */
@@ -161,7 +174,10 @@ typedef struct esi_vk_device {
     size_t n_pipelines;
     esi_vk_slot slots[ESI_VK_SLOTS];
     size_t slot;                            /* the one being recorded */
-    uint64_t work_limit;                    /* elements per submission, adapted to the device's speed */
+    uint64_t staging;                       /* bytes of each slot's */
+    double last_answer;                     /* when a submission was last seen to have ended */
+    esi_vk_piece *oldest, *newest;          /* of the weights that are on the device, by use */
+    uint64_t weight_bytes, calls;           /* bytes of these; calls of esi_vk_run() so far: what one uses must not go before its end */
     uint64_t said;                          /* ops whose move to the CPU was logged, a bit each */
 } esi_vk_device;
 
@@ -197,6 +213,10 @@ espalier_status esi_vk_download(espalier_context *ctx, esi_vk_device *d, const e
 /* Send what was recorded and wait until all is done. */
 espalier_status esi_vk_finish(espalier_context *ctx, esi_vk_device *d);
 
+/* Units of work (elements, multiply-adds: what an op counts) that a pipeline does in a submission of the wanted length; lock held. */
+uint64_t esi_vk_work_limit(const esi_vk_device *d, esi_vk_shader shader, int32_t kind, int32_t act);
+double esi_vk_cost_first(void);
+
 typedef struct esi_vk_binding {
     const esi_vk_range *range;              /* NULL = unused */
     uint64_t offset, size;                  /* bytes in the range */
@@ -211,7 +231,7 @@ espalier_status esi_vk_dispatch(espalier_context *ctx, esi_vk_device *d, const c
 espalier_status esi_vk_pipelines_open(esi_vk_device *d);
 void esi_vk_pipelines_close(esi_vk_device *d);
 uint32_t esi_vk_workgroup(const esi_vk_device *d);
-espalier_status esi_vk_pipeline_get(espalier_context *ctx, esi_vk_device *d, VkPipeline *out, esi_vk_shader shader, int32_t kind,
+espalier_status esi_vk_pipeline_get(espalier_context *ctx, esi_vk_device *d, esi_vk_pipeline **out, esi_vk_shader shader, int32_t kind,
                                     int32_t act);
 
 /* --------------------------------------------------------------- self-test */
@@ -222,7 +242,9 @@ espalier_status esi_vk_self_test(esi_vk_device *d, esi_vulkan_fma forced);
 /* ----------------------------------------------------------------- tensors */
 
 /* Where a tensor's numbers are; esi_buffer.device. */
+typedef struct esi_vk_weight esi_vk_weight;
 typedef struct esi_vk_tensor {
+    esi_vk_weight *weight;                  /* of weights alone; then the rest is unused */
     esi_vk_range range;
     bool on_device, on_host;                /* which copies are right; neither: not written yet */
     uint64_t charged;                       /* bytes of device memory on the job's account */
@@ -234,17 +256,42 @@ espalier_status esi_vk_write(espalier_context *ctx, esi_tensor t, const void *da
 espalier_status esi_vk_read(espalier_context *ctx, esi_tensor t, void *data);
 espalier_status esi_vk_wait(espalier_context *ctx);
 
-/* Can this tensor be an operand on the device? A weight only as a vector. */
+/* Can this tensor be an operand on the device? A weight as a vector. */
 bool esi_vk_placeable(const esi_vk_device *d, esi_tensor t);
 /* With the lock held. Input: the numbers are on the device afterwards. Output: the same for what the op does not overwrite, and only the
  * device's copy is right from now on. */
 espalier_status esi_vk_input(espalier_context *ctx, esi_vk_device *d, esi_tensor t);
 espalier_status esi_vk_output(espalier_context *ctx, esi_vk_device *d, esi_tensor t);
-/* The byte offset of element (0, 0) in the device's copy: weights lie there as fp32. */
+/* The byte offset of element (0, 0) in the device's copy; weights: as vectors. */
 uint64_t esi_vk_offset(esi_tensor t);
 const esi_vk_range *esi_vk_range_of(esi_tensor t);
 /* Before an op runs on the CPU, without the lock: operands to the host; the last `outputs` of them will be written. Logs once per op. */
 espalier_status esi_vk_to_host(espalier_context *ctx, const char *op, int number, const esi_tensor *operands, size_t n, size_t outputs);
+
+/* ----------------------------------------------------------------- weights */
+
+espalier_status esi_vk_weight_new(espalier_context *ctx, struct esi_buffer *b);
+/* The rest is called with the lock held. */
+void esi_vk_weight_free(esi_vk_device *d, struct esi_buffer *b);
+/* Weights that were not used for the longest time leave the device until `bytes` of them are gone; false when none may go. */
+bool esi_vk_weights_evict(esi_vk_device *d, uint64_t bytes);
+
+/* A vector, as fp32. */
+bool esi_vk_vector_placeable(const esi_vk_device *d, esi_tensor t);
+espalier_status esi_vk_vector_input(espalier_context *ctx, esi_vk_device *d, esi_tensor t);
+const esi_vk_range *esi_vk_vector_range(esi_tensor t);
+uint64_t esi_vk_vector_offset(esi_tensor t);
+
+/* A matrix, as stored. How many rows of the view, from its first on, lie in one piece; 0 = its first row lies in none. All else is for views
+ * of so many rows at most. */
+int64_t esi_vk_matrix_rows(const esi_vk_device *d, esi_tensor t);
+/* Is there memory for it? Without an error. */
+bool esi_vk_matrix_reserve(esi_vk_device *d, esi_tensor t);
+espalier_status esi_vk_matrix_input(espalier_context *ctx, esi_vk_device *d, esi_tensor t);
+/* Where it lies: a binding from a whole word on, and how many 16-bit units after that its first element begins. */
+void esi_vk_matrix_bind(esi_tensor t, esi_vk_binding *binding, uint32_t *halfword);
+/* Are all numbers of the whole weight finite? */
+bool esi_vk_matrix_is_finite(esi_tensor t);
 
 /* ----------------------------------------------------------------- cutting */
 

@@ -3,6 +3,9 @@
  * memory.c: device memory in blocks, shared out to tensors. A block is one allocation with one buffer over it; its ranges are a list by
  * offset, and a new one takes the first gap that is large enough. What is larger than a block gets one of its own. Ranges may be reused at
  * once, because commands run in order; a block goes back to the driver only after the device has finished.
+ *
+ * When memory of the device is short: unused blocks go back, then weights (which can be read again from their file); if that is not enough,
+ * the block is made in other memory that the device can reach, which is slow but right; if there is none, the op fails.
  */
 #include "tensor/vulkan/internal.h"
 
@@ -49,11 +52,11 @@ static VkResult create_buffer(esi_vk_device *d, uint64_t size, VkBufferUsageFlag
 }
 
 /* Would an allocation go over what the driver says this process may have? */
-static bool over_budget(esi_vk_device *d, uint64_t bytes)
+static bool over_budget(esi_vk_device *d, uint32_t type, uint64_t bytes)
 {
     VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
     VkPhysicalDeviceMemoryProperties2 m = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2, .pNext = &budget};
-    uint32_t heap = d->memory_types.memoryTypes[d->device_memory].heapIndex;
+    uint32_t heap = d->memory_types.memoryTypes[type].heapIndex;
 
     if (!d->memory_budget) return false;
     d->instance.api.GetPhysicalDeviceMemoryProperties2(d->physical, &m);
@@ -61,25 +64,40 @@ static bool over_budget(esi_vk_device *d, uint64_t bytes)
                                            bytes > budget.heapBudget[heap] - budget.heapUsage[heap]);
 }
 
-static VkResult block_new(esi_vk_device *d, uint64_t size, esi_vk_block **out)
+static bool is_local(const esi_vk_device *d, uint32_t type)
+{
+    return (d->memory_types.memoryTypes[type].propertyFlags & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT) != 0;
+}
+
+/* In the device's own memory, or in what else it can reach. */
+static VkResult block_new(esi_vk_device *d, uint64_t size, bool local, esi_vk_block **out)
 {
     const VkBufferUsageFlags usage =
         VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
-    esi_vk_block *b = esi_raw_alloc(&d->allocator, sizeof *b);
-    VkResult r;
+    VkResult result = VK_ERROR_OUT_OF_DEVICE_MEMORY;
 
     *out = NULL;
-    if (!b) return VK_ERROR_OUT_OF_HOST_MEMORY;
-    memset(b, 0, sizeof *b);
-    b->size = size;
-    r = over_budget(d, size) ? VK_ERROR_OUT_OF_DEVICE_MEMORY : create_buffer(d, size, usage, d->device_memory, &b->buffer, &b->memory);
-    if (r != VK_SUCCESS) {
+    for (uint32_t i = 0; i < d->n_memory_order; i++) {
+        const uint32_t type = d->memory_order[i];
+        esi_vk_block *b;
+        VkResult r;
+
+        if (is_local(d, type) != local || over_budget(d, type, size)) continue;
+        b = esi_raw_alloc(&d->allocator, sizeof *b);
+        if (!b) return VK_ERROR_OUT_OF_HOST_MEMORY;
+        memset(b, 0, sizeof *b);
+        b->size = size;
+        r = create_buffer(d, size, usage, type, &b->buffer, &b->memory);
+        if (r == VK_SUCCESS) {
+            b->next = d->blocks;
+            d->blocks = *out = b;
+            return VK_SUCCESS;
+        }
         block_free(d, b);
-        return r;
+        if (r != VK_ERROR_FEATURE_NOT_PRESENT) result = r;              /* that one: buffers cannot lie in this type of memory */
+        if (r == VK_ERROR_DEVICE_LOST) return r;
     }
-    b->next = d->blocks;
-    d->blocks = *out = b;
-    return VK_SUCCESS;
+    return result;
 }
 
 /* Takes the first gap of a block. */
@@ -119,24 +137,45 @@ static espalier_status free_empty_blocks(espalier_context *ctx, esi_vk_device *d
     return ESPALIER_OK;
 }
 
+static bool is_short(VkResult r) { return r == VK_ERROR_OUT_OF_DEVICE_MEMORY || r == VK_ERROR_OUT_OF_HOST_MEMORY; }
+
+static bool take_any(esi_vk_device *d, esi_vk_range *r, uint64_t size)
+{
+    for (esi_vk_block *b = d->blocks; b; b = b->next)
+        if (take(b, r, size)) return true;
+    return false;
+}
+
+/* Memory is short: what can be spared goes back to the driver, then once more; *result says how it went. */
+static espalier_status make_room(espalier_context *ctx, esi_vk_device *d, uint64_t size, VkResult *result)
+{
+    espalier_status st = free_empty_blocks(ctx, d);
+    esi_vk_block *b;
+
+    if (st != ESPALIER_OK) return st;
+    *result = block_new(d, size, true, &b);
+    if (*result != VK_ERROR_OUT_OF_DEVICE_MEMORY || block_new(d, size, false, &b) != VK_SUCCESS) return ESPALIER_OK;
+    *result = VK_SUCCESS;
+    if (ctx && !d->spilled) esi_log(ctx, ESPALIER_LOG_INFO, "%.200s: its memory is full; it goes on, slowly, in the machine's", d->info.name);
+    d->spilled = true;
+    return ESPALIER_OK;
+}
+
 espalier_status esi_vk_range_new(espalier_context *ctx, esi_vk_device *d, esi_vk_range *r, uint64_t bytes, const char *what)
 {
     uint64_t size = round_up(ESI_MAX(bytes, UINT64_C(4)), ALIGNMENT), largest = d->info.max_allocation / ALIGNMENT * ALIGNMENT;
     char text[ESI_SIZE_TEXT];
     esi_vk_block *b;
-    espalier_status st;
     VkResult result;
 
     memset(r, 0, sizeof *r);
-    for (b = d->blocks; b; b = b->next)
-        if (take(b, r, size)) return ESPALIER_OK;
-    result = block_new(d, ESI_MAX(size, ESI_MIN(BLOCK, largest)), &b);
-    if (result == VK_ERROR_OUT_OF_DEVICE_MEMORY || result == VK_ERROR_OUT_OF_HOST_MEMORY) {
-        st = free_empty_blocks(ctx, d);
+    if (take_any(d, r, size)) return ESPALIER_OK;
+    result = block_new(d, ESI_MAX(size, ESI_MIN(BLOCK, largest)), true, &b);
+    if (is_short(result)) {
+        espalier_status st = make_room(ctx, d, size, &result);
         if (st != ESPALIER_OK) return st;
-        result = block_new(d, size, &b);
     }
-    if (result == VK_SUCCESS && take(b, r, size)) return ESPALIER_OK;
+    if (take_any(d, r, size)) return ESPALIER_OK;       /* in the new block, or in a gap that weights have left */
     if (result == VK_ERROR_OUT_OF_HOST_MEMORY) return esi_vk_fail_memory(ctx, d, what);
     esi_size_text(text, size);
     return esi_vk_fail(ctx, d, "%s for %s (%s)", esi_vk_result_name(result), what, text);
@@ -156,7 +195,7 @@ espalier_status esi_vk_staging_new(esi_vk_device *d, esi_vk_slot *slot)
 {
     const VkBufferUsageFlags usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
     void *mapped = NULL;
-    VkResult r = create_buffer(d, ESI_VK_STAGING, usage, d->host_memory, &slot->staging, &slot->staging_memory);
+    VkResult r = create_buffer(d, d->staging, usage, d->host_memory, &slot->staging, &slot->staging_memory);
 
     if (r == VK_SUCCESS) r = d->vk.MapMemory(d->handle, slot->staging_memory, 0, VK_WHOLE_SIZE, 0, &mapped);
     slot->mapped = mapped;

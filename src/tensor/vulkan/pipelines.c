@@ -143,23 +143,23 @@ static espalier_status create(espalier_context *ctx, esi_vk_device *d, esi_vk_pi
     return r == VK_SUCCESS ? ESPALIER_OK : esi_vk_fail_result(ctx, d, what, r);
 }
 
-espalier_status esi_vk_pipeline_get(espalier_context *ctx, esi_vk_device *d, VkPipeline *out, esi_vk_shader shader, int32_t kind,
+espalier_status esi_vk_pipeline_get(espalier_context *ctx, esi_vk_device *d, esi_vk_pipeline **out, esi_vk_shader shader, int32_t kind,
                                     int32_t act)
 {
     esi_vk_pipeline *p = d->pipelines;
     espalier_status st;
 
-    *out = VK_NULL_HANDLE;
+    *out = NULL;
     for (size_t i = 0; i < d->n_pipelines; i++, p++)
         if (p->shader == shader && p->kind == kind && p->act == act) {
-            *out = p->handle;
+            *out = p;
             return ESPALIER_OK;
         }
     if (d->n_pipelines == ESI_VK_PIPELINES) return esi_vk_fail(ctx, d, "more kinds of operations than there are places for");
-    *p = (esi_vk_pipeline){.shader = shader, .kind = kind, .act = act};
+    *p = (esi_vk_pipeline){.shader = shader, .kind = kind, .act = act, .cost = esi_vk_cost_first()};
     st = create(ctx, d, p);
     if (st != ESPALIER_OK) return st;
     d->n_pipelines++;
-    *out = p->handle;
+    *out = p;
     return ESPALIER_OK;
 }

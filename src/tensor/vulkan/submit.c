@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
  * submit.c: recording commands and sending them off. Three slots take turns: while one is recorded, the others run. A slot is sent when it
- * holds as much work as the device does in about a tenth of a second (measured with timestamps as it goes), when its staging memory or its
- * descriptors are used up, or when somebody waits; so no submission is long enough for a watchdog, and the device does not idle.
+ * holds as much work as the device does in about a tenth of a second, when its staging memory or its descriptors are used up, or when
+ * somebody waits; so no submission is long enough for a watchdog, and the device does not idle. What a unit of work costs is kept for each
+ * pipeline: a guess for a slow device at first, then what timestamps say (or the clock, where there are none).
  */
 #include "tensor/vulkan/internal.h"
 
 #include <stdio.h>
 
-#define WORK_FIRST (UINT64_C(1) << 22)      /* elements, before anything was measured */
-#define WORK_LEAST (UINT64_C(1) << 16)
-#define WORK_MOST (UINT64_C(1) << 32)
-#define SUBMISSION_SECONDS 0.1
+#define SUBMISSION 1e8                      /* nanoseconds */
+#define COST_FIRST 100.0                    /* nanoseconds for a unit of work, before anything was measured */
+#define COST_LEAST 1e-5
+#define COST_MOST 1e5
+#define OVERHEAD 1e6                        /* shorter submissions say little about the work in them */
 
 static espalier_status slot_open(esi_vk_device *d, esi_vk_slot *s)
 {
@@ -39,7 +41,7 @@ espalier_status esi_vk_slots_open(esi_vk_device *d)
 {
     espalier_status st = ESPALIER_OK;
 
-    d->work_limit = WORK_FIRST;
+    d->staging = ESI_MIN(ESI_VK_STAGING, d->info.max_allocation / 256 * 256);
     for (size_t i = 0; i < ESI_VK_SLOTS && st == ESPALIER_OK; i++) st = slot_open(d, &d->slots[i]);
     return st;
 }
@@ -60,19 +62,41 @@ void esi_vk_slots_close(esi_vk_device *d)
 
 /* ------------------------------------------------------------------ slots */
 
-/* How much work makes a submission of the wanted length; half way from what was thought before. */
-static void adapt(esi_vk_device *d, const esi_vk_slot *s)
+/* Nanoseconds that the slot's commands took, 0 if nobody knows. */
+static double time_of(esi_vk_device *d, const esi_vk_slot *s)
 {
     uint64_t ticks[2];
-    double seconds, limit;
 
-    if (!s->times || s->work < WORK_LEAST) return;
+    if (!s->times) return (esi_now() - ESI_MAX(s->sent, d->last_answer)) * 1e9;
     if (d->vk.GetQueryPoolResults(d->handle, s->times, 0, 2, sizeof ticks, ticks, sizeof ticks[0], VK_QUERY_RESULT_64_BIT) != VK_SUCCESS)
-        return;
-    seconds = (double)(ticks[1] - ticks[0]) * (double)d->timestamp_period * 1e-9;
-    if (!(seconds > 1e-6 && seconds < 1e3)) return;
-    limit = 0.5 * (double)d->work_limit + 0.5 * SUBMISSION_SECONDS * (double)s->work / seconds;
-    d->work_limit = limit < (double)WORK_LEAST ? WORK_LEAST : limit > (double)WORK_MOST ? WORK_MOST : (uint64_t)limit;
+        return 0.0;
+    return (double)(ticks[1] - ticks[0]) * (double)d->timestamp_period;
+}
+
+/* The estimates are corrected by what the submission took, each by its share in it. A short submission is mostly overhead: it can only show
+ * that the work in it is cheaper than thought. */
+static void adapt(esi_vk_device *d, esi_vk_slot *s)
+{
+    double took = time_of(d, s), ratio = s->expected > 0.0 ? took / s->expected : 0.0;
+
+    if (!(took > 0.0 && took < 1e12) || !(ratio > 0.0) || (ratio > 1.0 && took < OVERHEAD)) return;
+    for (size_t i = 0; i < d->n_pipelines; i++) {
+        esi_vk_pipeline *p = &d->pipelines[i];
+        double share = s->expected_of[i] / s->expected;
+        if (share > 0.0) p->cost = ESI_MIN(ESI_MAX(p->cost * (1.0 + share * (ratio - 1.0)), COST_LEAST), COST_MOST);
+    }
+}
+
+/* The first estimate of a pipeline. */
+double esi_vk_cost_first(void) { return COST_FIRST; }
+
+uint64_t esi_vk_work_limit(const esi_vk_device *d, esi_vk_shader shader, int32_t kind, int32_t act)
+{
+    double cost = COST_FIRST;
+
+    for (size_t i = 0; i < d->n_pipelines; i++)
+        if (d->pipelines[i].shader == shader && d->pipelines[i].kind == kind && d->pipelines[i].act == act) cost = d->pipelines[i].cost;
+    return (uint64_t)(SUBMISSION / cost);
 }
 
 static espalier_status slot_wait(espalier_context *ctx, esi_vk_device *d, esi_vk_slot *s)
@@ -86,6 +110,7 @@ static espalier_status slot_wait(espalier_context *ctx, esi_vk_device *d, esi_vk
     if (r != VK_SUCCESS) return esi_vk_fail_result(ctx, d, what, r);
     s->running = false;
     adapt(d, s);
+    d->last_answer = esi_now();
     return ESPALIER_OK;
 }
 
@@ -103,8 +128,10 @@ static espalier_status begin(espalier_context *ctx, esi_vk_device *d, esi_vk_slo
     if (s->recording) return ESPALIER_OK;
     st = slot_wait(ctx, d, s);
     if (st != ESPALIER_OK) return st;
-    s->staged = s->work = 0;
+    s->staged = 0;
     s->sets = 0;
+    s->expected = 0.0;
+    memset(s->expected_of, 0, sizeof s->expected_of);
     s->what[0] = 0;
     r = d->vk.ResetCommandPool(d->handle, s->pool, 0);
     if (r == VK_SUCCESS) r = d->vk.ResetDescriptorPool(d->handle, s->descriptors, 0);
@@ -148,6 +175,7 @@ static espalier_status flush(espalier_context *ctx, esi_vk_device *d)
         return esi_vk_fail_result(ctx, d, what, r);
     }
     s->running = true;
+    s->sent = esi_now();
     d->slot = (d->slot + 1) % ESI_VK_SLOTS;
     return ESPALIER_OK;
 }
@@ -168,13 +196,13 @@ static espalier_status stage(espalier_context *ctx, esi_vk_device *d, uint64_t s
 {
     espalier_status st = begin(ctx, d, slot);
 
-    if (st == ESPALIER_OK && (*slot)->staged == ESI_VK_STAGING) {
+    if (st == ESPALIER_OK && (*slot)->staged == d->staging) {
         st = flush(ctx, d);
         if (st == ESPALIER_OK) st = begin(ctx, d, slot);
     }
     if (st != ESPALIER_OK) return st;
     *at = (*slot)->staged;
-    *piece = ESI_MIN(size, ESI_VK_STAGING - *at);
+    *piece = ESI_MIN(size, d->staging - *at);
     (*slot)->staged += *piece;
     snprintf((*slot)->what, sizeof (*slot)->what, "%s", what);
     barrier(d, *slot, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
@@ -253,24 +281,26 @@ espalier_status esi_vk_dispatch(espalier_context *ctx, esi_vk_device *d, const c
 {
     uint32_t width = (uint32_t)ESI_MIN(groups, (uint64_t)ESI_MIN(d->max_groups, UINT32_C(32768)));
     uint32_t height = width ? (uint32_t)((groups + width - 1) / width) : 0;
-    VkPipeline pipeline;
+    esi_vk_pipeline *pipeline;
     esi_vk_slot *s;
     espalier_status st = esi_vk_pipeline_get(ctx, d, &pipeline, shader, kind, act);
+    double expected = st == ESPALIER_OK ? (double)work * pipeline->cost : 0.0;
     VkResult r;
 
     if (st == ESPALIER_OK) st = begin(ctx, d, &s);
-    if (st == ESPALIER_OK && (s->sets == ESI_VK_SETS || (s->sets > 0 && s->work + work > d->work_limit))) {
+    if (st == ESPALIER_OK && (s->sets == ESI_VK_SETS || (s->sets > 0 && s->expected + expected > SUBMISSION))) {
         st = flush(ctx, d);
         if (st == ESPALIER_OK) st = begin(ctx, d, &s);
     }
     if (st != ESPALIER_OK || groups == 0) return st;
     snprintf(s->what, sizeof s->what, "%s", what);
     barrier(d, s, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
-    d->vk.CmdBindPipeline(s->commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
+    d->vk.CmdBindPipeline(s->commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline->handle);
     r = bind(d, s, bindings, push);
     if (r != VK_SUCCESS) return esi_vk_fail_result(ctx, d, what, r);
     d->vk.CmdPushConstants(s->commands, d->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof *push, push);
     d->vk.CmdDispatch(s->commands, width, height, 1);
-    s->work += work;
+    s->expected += expected;
+    s->expected_of[pipeline - d->pipelines] += expected;
     return ESPALIER_OK;
 }
