@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
  * tensors.c: on which side a tensor's numbers are. A tensor has memory on a side only while it needs it: an op on the device brings its
- * operands there and its result leaves the host's copy void, and the other way round. Weights are read in place by the CPU; a device gets
- * those that serve as vectors, expanded to fp32 by the same code as the CPU's.
+ * operands there and its result leaves the host's copy void, and the other way round. Weights are read in place by the CPU; weights.c has
+ * those on the device.
  */
 #include "tensor/vulkan/internal.h"
 
 #include "tensor/cpu/driver.h"
 
 #include <stdio.h>
-
-#define WEIGHT_MOST (INT64_C(1) << 20)      /* elements of a weight that is kept expanded */
 
 static esi_vk_tensor *of(const struct esi_buffer *b) { return b->device; }
 
@@ -22,6 +20,11 @@ espalier_status esi_vk_buffer_new(espalier_context *ctx, struct esi_buffer *b)
     memset(t, 0, sizeof *t);
     t->on_host = b->is_weight;
     b->device = t;
+    if (b->is_weight && esi_vk_weight_new(ctx, b) != ESPALIER_OK) {
+        esi_raw_free(&esi_vk_of(ctx)->allocator, t, sizeof *t);
+        b->device = NULL;
+        return ctx->error_status;
+    }
     return ESPALIER_OK;
 }
 
@@ -40,6 +43,7 @@ void esi_vk_buffer_free(espalier_context *ctx, struct esi_buffer *b)
 
     esi_vk_lock(d);
     release_range(ctx, d, of(b));
+    esi_vk_weight_free(d, b);
     esi_vk_unlock(d);
     esi_raw_free(&d->allocator, b->device, sizeof(esi_vk_tensor));
     b->device = NULL;
@@ -115,23 +119,16 @@ espalier_status esi_vk_to_host(espalier_context *ctx, const char *op, int number
 bool esi_vk_placeable(const esi_vk_device *d, esi_tensor t)
 {
     if (esi_tensor_is_null(t)) return true;
-    if (!t.buffer->is_weight) return esi_vk_fits(d, t.buffer->size);
-    return t.buffer->cols == 0 || (t.buffer->rows <= WEIGHT_MOST / t.buffer->cols &&
-                                   esi_vk_fits(d, (uint64_t)t.buffer->rows * (uint64_t)t.buffer->cols * 4));
+    return t.buffer->is_weight ? esi_vk_vector_placeable(d, t) : esi_vk_fits(d, t.buffer->size);
 }
 
-uint64_t esi_vk_offset(esi_tensor t)
+uint64_t esi_vk_offset(esi_tensor t) { return t.buffer->is_weight ? esi_vk_vector_offset(t) : t.offset; }
+
+const esi_vk_range *esi_vk_range_of(esi_tensor t)
 {
-    if (!t.buffer->is_weight) return t.offset;
-    switch (t.dtype) {
-    case ESI_F16:
-    case ESI_BF16: return t.offset * 2;
-    case ESI_Q8_0: return t.offset / 34 * 32 * 4;
-    default: return t.offset;
-    }
+    if (esi_tensor_is_null(t)) return NULL;
+    return t.buffer->is_weight ? esi_vk_vector_range(t) : &of(t.buffer)->range;
 }
-
-const esi_vk_range *esi_vk_range_of(esi_tensor t) { return esi_tensor_is_null(t) ? NULL : &of(t.buffer)->range; }
 
 static espalier_status place(espalier_context *ctx, esi_vk_device *d, struct esi_buffer *b, uint64_t bytes)
 {
@@ -141,28 +138,10 @@ static espalier_status place(espalier_context *ctx, esi_vk_device *d, struct esi
 
     if (t->range.block) return ESPALIER_OK;
     name_of(what, b);
-    if (!b->is_weight && !esi_charge(ctx, bytes, what)) return ctx->error_status;
-    if (!b->is_weight) t->charged = bytes;
+    if (!esi_charge(ctx, bytes, what)) return ctx->error_status;
+    t->charged = bytes;
     st = esi_vk_range_new(ctx, d, &t->range, bytes, what);
     if (st != ESPALIER_OK) release_range(ctx, d, t);
-    return st;
-}
-
-/* Several contexts may use a weight at once: the lock makes one of them bring it. */
-static espalier_status bring_weight(espalier_context *ctx, esi_vk_device *d, esi_tensor view)
-{
-    struct esi_buffer *b = view.buffer;
-    size_t n = (size_t)(b->rows * b->cols);
-    float *values = esi_alloc(ctx, n, sizeof *values, "weight");
-    espalier_status st;
-
-    if (!values) return ctx->error_status;
-    esi_cpu_table(ctx)->expand(values, b->weight, view.dtype, 0, n);
-    st = place(ctx, d, b, n * sizeof *values);
-    if (st == ESPALIER_OK) st = esi_vk_upload(ctx, d, &of(b)->range, 0, values, n * sizeof *values);
-    if (st == ESPALIER_OK) of(b)->on_device = true;
-    else release_range(ctx, d, of(b));
-    esi_free(ctx, values);
     return st;
 }
 
@@ -178,8 +157,9 @@ static espalier_status device_copy(espalier_context *ctx, esi_vk_device *d, stru
 
 espalier_status esi_vk_input(espalier_context *ctx, esi_vk_device *d, esi_tensor t)
 {
-    if (esi_tensor_is_null(t) || of(t.buffer)->on_device) return ESPALIER_OK;
-    return t.buffer->is_weight ? bring_weight(ctx, d, t) : device_copy(ctx, d, t.buffer, false);
+    if (esi_tensor_is_null(t)) return ESPALIER_OK;
+    if (t.buffer->is_weight) return esi_vk_vector_input(ctx, d, t);
+    return of(t.buffer)->on_device ? ESPALIER_OK : device_copy(ctx, d, t.buffer, false);
 }
 
 espalier_status esi_vk_output(espalier_context *ctx, esi_vk_device *d, esi_tensor t)
