@@ -69,37 +69,32 @@ static espalier_status attention_flops(espalier_context *ctx, double *flops, con
     return st;
 }
 
-/* What each group of operations asks for, from one run. */
-static espalier_status count_flops(bench *b, double flops[OP_GROUP_COUNT], matting_args *a)
+/* One run, cut up. */
+static espalier_status profile_once(bench *b, op_profile *p, matting_args *a)
 {
-    op_profile p;
+    double *attention = &p->flops[OP_ATTENTION];
     espalier_status st;
 
-    op_profile_begin(&p, b->ctx, true);
+    op_profile_begin(p, b->ctx);
     st = forward_once(b, a);
-    op_profile_end(&p, b->ctx);
-    memcpy(flops, p.flops, sizeof p.flops);
+    op_profile_end(p, b->ctx);
     if (st != ESPALIER_OK || !a->birefnet) return st;
-    flops[OP_ATTENTION] = 0;
-    st = attention_flops(b->ctx, &flops[OP_ATTENTION], &a->birefnet->backbone, (esi_grid){a->side, a->side});
+    *attention = 0;
+    st = attention_flops(b->ctx, attention, &a->birefnet->backbone, (esi_grid){a->side, a->side});
     if (st != ESPALIER_OK) return st;
-    return attention_flops(b->ctx, &flops[OP_ATTENTION], &a->birefnet->backbone, (esi_grid){a->side / 2, a->side / 2});
+    return attention_flops(b->ctx, attention, &a->birefnet->backbone, (esi_grid){a->side / 2, a->side / 2});
 }
 
-/* One more run, cut up. */
-static espalier_status report_groups(bench *b, const char *name, const double flops[OP_GROUP_COUNT], matting_args *a)
+static espalier_status report_groups(bench *b, const char *name, const op_profile *p)
 {
     const double peak = b->results[b->n_results - 1].peak_gflops;
-    op_profile p;
-    espalier_status st;
+    espalier_status st = ESPALIER_OK;
 
-    op_profile_begin(&p, b->ctx, false);
-    st = forward_once(b, a);
-    op_profile_end(&p, b->ctx);
     for (int g = 0; st == ESPALIER_OK && g < OP_GROUP_COUNT; g++) {
-        bench_result r = {.flops = flops[g], .seconds = p.cpu_seconds[g] / b->threads, .cpu_seconds = p.cpu_seconds[g], .peak_gflops = peak};
-        if (p.cpu_seconds[g] <= 0) continue;
-        r.share = flops[g] / p.cpu_seconds[g] * 1e-9 / peak;
+        const double cpu = p->cpu_seconds[g];
+        bench_result r = {.flops = p->flops[g], .seconds = cpu / b->threads, .cpu_seconds = cpu, .peak_gflops = peak};
+        if (cpu <= 0) continue;
+        r.share = r.flops / cpu * 1e-9 / peak;
         snprintf(r.name, sizeof r.name, "%s:%s", name, op_group_name((op_group)g));
         snprintf(r.formula, sizeof r.formula, "one run");
         st = bench_add(b, &r);
@@ -109,13 +104,14 @@ static espalier_status report_groups(bench *b, const char *name, const double fl
 
 static espalier_status run_network(bench *b, const char *name, matting_args *a)
 {
-    double flops[OP_GROUP_COUNT], sum = 0;
-    espalier_status st = count_flops(b, flops, a);
+    op_profile p;
+    double sum = 0;
+    espalier_status st = profile_once(b, &p, a);
 
-    for (int g = 0; g < OP_GROUP_COUNT; g++) sum += flops[g];
+    for (int g = 0; g < OP_GROUP_COUNT; g++) sum += p.flops[g];
     if (st == ESPALIER_OK)
         st = bench_measure(b, name, sum, "2 * multiply-adds of matrix products, present taps, visible pairs of kept queries", forward_once, a);
-    return st == ESPALIER_OK ? report_groups(b, name, flops, a) : st;
+    return st == ESPALIER_OK ? report_groups(b, name, &p) : st;
 }
 
 static espalier_status run_preset(bench *b, const matting_preset *preset, const char *name, int64_t side)

@@ -60,7 +60,7 @@ espalier_status bench_measure(bench *b, const char *name, double flops, const ch
     if (b->n_results == b->capacity) return esi_fail(b->ctx, ESPALIER_ERR_INTERNAL, "bench: too many results");
     memset(best, 0, sizeof *best);
     before = bench_calibrate(b->ctx);
-    int at_least = flops > 5e12 ? 1 : 3; /* a run of a minute is long enough to be typical */
+    int at_least = flops > 2e12 ? 1 : 3; /* a run of half a minute is long enough to be typical */
     for (int run = 0; run < at_least || (spent < b->min_seconds && run < 50); run++) {
         double wall = esi_now(), cpu = esi_cpu_seconds(), after, peak, share;
 

@@ -24,13 +24,12 @@ const char *op_group_name(op_group group);
 typedef struct op_profile {
     esi_backend wrapper; /* first, so that it is the profile */
     esi_backend *real;
-    bool count;          /* flops too: walks over the tables of convolutions and the regions of attention */
     double cpu_seconds[OP_GROUP_COUNT], flops[OP_GROUP_COUNT];
-    double start;
+    double start, counting; /* processor time: of the beginning; spent on counting */
 } op_profile;
 
 /* Until the end, all operations of the context go through the profile. Tensors must not be made before and freed within. */
-void op_profile_begin(op_profile *p, espalier_context *ctx, bool count);
+void op_profile_begin(op_profile *p, espalier_context *ctx);
 void op_profile_end(op_profile *p, espalier_context *ctx);
 
 #endif

@@ -169,22 +169,22 @@ typedef struct swin_pass {
     esi_grid grid;
     esi_tensor x, u, mixed;             /* [tokens, C]: residual stream; normed; attention output */
     esi_tensor index[2], region[2];     /* of even and odd blocks; windows' rows */
-    esi_tensor gathered, qkv, attended; /* [rows of some windows, C, 3C, C] */
+    esi_tensor qkv, attended;           /* [rows of some windows, 3C, C] */
     esi_tensor hidden;                  /* [some tokens, MLP width] */
 } swin_pass;
 
-/* Attention of the windows [first, first + count), from u into mixed. */
+/* Attention of the windows [first, first + count), from u into mixed. Reading the windows' rows is a convolution of one tap: what padding
+ * would give, the bias, costs no product. */
 static espalier_status attend_windows(const swin_pass *p, const esi_swin_block *b, int odd, esi_tensor bias, int64_t first, int64_t count)
 {
     const int64_t C = p->stage->channels, area = p->stage->window * p->stage->window, rows = count * area;
-    const esi_tensor index = esi_rows(p->index[odd], first * area, rows), x = esi_rows(p->gathered, 0, rows);
+    const esi_tensor index = esi_rows(p->index[odd], first * area, rows);
     const esi_tensor qkv = esi_rows(p->qkv, 0, rows), y = esi_rows(p->attended, 0, rows);
     const double dim = (double)(C / p->stage->heads);
     esi_attention_args a = {.heads = (int)p->stage->heads, .windows = count, .scale = (float)(1.0 / sqrt(dim)), .bias = bias};
-    espalier_status st = esi_gather_rows(p->ctx, x, p->u, index);
+    espalier_status st = esi_conv(p->ctx, qkv, p->u, index, b->qkv.weight, ESI_CONV_TAP_MAJOR, &(esi_epilogue){.bias = b->qkv.bias});
 
     if (!esi_tensor_is_null(p->region[odd])) a.region = esi_rows(p->region[odd], first * area, rows);
-    if (st == ESPALIER_OK) st = esi_linear(p->ctx, qkv, x, b->qkv.weight, &(esi_epilogue){.bias = b->qkv.bias});
     if (st == ESPALIER_OK) st = esi_attention(p->ctx, y, esi_cols(qkv, 0, C), esi_cols(qkv, C, C), esi_cols(qkv, 2 * C, C), &a);
     return st == ESPALIER_OK ? esi_scatter_rows(p->ctx, p->mixed, y, index) : st;
 }
@@ -192,7 +192,7 @@ static espalier_status attend_windows(const swin_pass *p, const esi_swin_block *
 static espalier_status attention(const swin_pass *p, const esi_swin_block *b, int odd)
 {
     const int64_t area = p->stage->window * p->stage->window, windows = esi_window_count(p->grid, p->stage->window);
-    const int64_t step = p->gathered.rows / area;
+    const int64_t step = p->qkv.rows / area;
     esi_tensor bias = {0};
     espalier_status st = layer_norm(p->ctx, p->u, p->x, &b->norm1);
 
@@ -228,7 +228,6 @@ static espalier_status make_buffers(swin_pass *p)
 
     for (int i = 0; i < s->depth; i++) widest = ESI_MAX(widest, s->blocks[i].fc1.weight.rows);
     if (st == ESPALIER_OK) st = esi_tensor_new(p->ctx, &p->mixed, p->x.rows, s->channels, ESI_F32);
-    if (st == ESPALIER_OK) st = esi_tensor_new(p->ctx, &p->gathered, rows, s->channels, ESI_F32);
     if (st == ESPALIER_OK) st = esi_tensor_new(p->ctx, &p->qkv, rows, 3 * s->channels, ESI_F32);
     if (st == ESPALIER_OK) st = esi_tensor_new(p->ctx, &p->attended, rows, s->channels, ESI_F32);
     if (st == ESPALIER_OK) st = esi_tensor_new(p->ctx, &p->hidden, ESI_MIN(p->x.rows, MLP_ROWS), widest, ESI_F32);

@@ -1,24 +1,28 @@
 /* SPDX-License-Identifier: MIT
  *
- * attention.c: cuts attention into (window, head, block of queries) tasks; a kernel walks over all keys of its window.
+ * attention.c: cuts attention into (window, head, block of queries) tasks; a kernel walks over all keys of its window. With a bias a task
+ * is some windows of one head, so that what the kernel makes of the bias is made once for them.
  */
 #include "tensor/cpu/driver.h"
+
+enum { BIAS_RUN = 8 };
 
 typedef struct attention_tasks {
     const esi_kernels *kernels;
     const esi_attention_job *job;
     float *scratch;
-    size_t scratch_floats, q_block, q_blocks;
+    size_t scratch_floats, q_block, q_blocks, run; /* run: windows per task */
 } attention_tasks;
 
 static void attention_task(void *arg, size_t task, int slot)
 {
     const attention_tasks *t = arg;
     size_t q0 = task % t->q_blocks * t->q_block;
-    size_t head = task / t->q_blocks % t->job->heads, window = task / t->q_blocks / t->job->heads;
+    size_t head = task / t->q_blocks % t->job->heads, first = task / t->q_blocks / t->job->heads * t->run;
+    float *scratch = t->scratch + (size_t)slot * t->scratch_floats;
 
-    t->kernels->attention(t->job, window, head, q0, ESI_MIN(q0 + t->q_block, t->job->nq),
-                          t->scratch + (size_t)slot * t->scratch_floats);
+    for (size_t window = first; window < ESI_MIN(first + t->run, t->job->windows); window++)
+        t->kernels->attention(t->job, window, head, q0, ESI_MIN(q0 + t->q_block, t->job->nq), window > first, scratch);
 }
 
 /* A multiple of a cache line per slot keeps every slot's scratch aligned. */
@@ -56,7 +60,8 @@ espalier_status esi_cpu_attention(espalier_context *ctx, esi_tensor y, esi_tenso
     choose_blocks(&t, esi_memory_left(ctx) / 2 / sizeof(float) / (uint64_t)esi_slots(ctx));
     t.scratch = esi_alloc(ctx, (size_t)esi_slots(ctx), t.scratch_floats * sizeof(float), "attention tiles");
     if (!t.scratch) return ctx->error_status;
-    st = esi_parallel(ctx, t.q_blocks * job.heads * job.windows, attention_task, &t);
+    t.run = job.bias ? ESI_MIN((size_t)BIAS_RUN, job.windows) : 1;
+    st = esi_parallel(ctx, t.q_blocks * job.heads * ((job.windows + t.run - 1) / t.run), attention_task, &t);
     esi_free(ctx, t.scratch);
     return st;
 }

@@ -5,26 +5,36 @@
  * kernel wants its left operand. Running softmax over key tiles: M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax",
  * 2018; tiling as in T. Dao et al., "FlashAttention", 2022.
  *
- * Scratch, in floats; Q = queries of the block padded to X_NR, D = head size padded to X_NR, S = Q made an odd number of cache lines, so
- * that the lines of a column do not share cache sets:
- *   qt [Q / X_NR][dim][X_NR]   kt [dim][64 of 80]   vt [D / X_NR][64][X_NR]   st [64][S]   bt [64][S]   o [Q][D]   m, l, c, region [Q]
+ * Scratch, in floats; Q = queries of the block and D = head size, both padded to X_NR / 2, S = Q made an odd number of cache lines, so
+ * that the lines of a column do not share cache sets. Panels are X_NR wide, the last one perhaps half of that:
+ *   qt panels of Q: [dim][width]   kt [dim][64 of 80]   vt panels of D: [64][width]   st [64][S]   o [Q][D]   m, l, c, region [Q]
+ *   bt: the bias of few keys (windows), transposed once for all windows, [keys][S]; of more keys tile by tile, [64][S]
  */
 #define X_KEY_STRIDE (ESI_KEY_TILE + 16)
 #define X_Q_BLOCK 480
+#define X_KEPT_BIAS 1024 /* keys */
 
 typedef struct VM(attention_tiles) {
     float *qt, *kt, *vt, *st, *bt, *o, *m, *l, *c, *region;
     size_t queries, q_padded, d_padded, s_stride;
 } VM(attention_tiles);
 
-static size_t VM(padded)(size_t n) { return (n + X_NR - 1) / X_NR * X_NR; }
+static size_t VM(padded)(size_t n) { return (n + X_NR / 2 - 1) / (X_NR / 2) * (X_NR / 2); }
 
 static size_t VM(odd_lines)(size_t n) { return (n + 15) / 16 * 16 | 16; }
+
+static bool VM(keeps_bias)(const esi_attention_job *job) { return job->bias && job->nk <= X_KEPT_BIAS; }
+
+static size_t VM(bias_keys)(const esi_attention_job *job)
+{
+    if (!job->bias) return 0;
+    return VM(keeps_bias)(job) ? job->nk : ESI_KEY_TILE;
+}
 
 static size_t VM(attention_scratch)(const esi_attention_job *job, size_t queries)
 {
     size_t q = VM(padded)(queries), d = VM(padded)(job->dim);
-    size_t scores = ESI_KEY_TILE * VM(odd_lines)(q) * (job->bias ? 2 : 1);
+    size_t scores = (ESI_KEY_TILE + VM(bias_keys)(job)) * VM(odd_lines)(q);
     return q * job->dim + X_KEY_STRIDE * job->dim + ESI_KEY_TILE * d + scores + q * d + 4 * q + 16;
 }
 
@@ -45,7 +55,7 @@ static VM(attention_tiles) VM(attention_layout)(const esi_attention_job *job, si
     t.vt = t.region + q;
     t.st = t.vt + ESI_KEY_TILE * d;
     t.bt = t.st + ESI_KEY_TILE * t.s_stride;
-    t.qt = t.bt + (job->bias ? ESI_KEY_TILE * t.s_stride : 0);
+    t.qt = t.bt + VM(bias_keys)(job) * t.s_stride;
     t.kt = t.qt + q * job->dim; /* last: a transposition may spill a vector beyond its end */
     return t;
 }
@@ -58,12 +68,27 @@ static void VM(transpose_matrix)(float *out, size_t ld, const float *x, size_t s
     VM(transpose_rows)(out, ld, pointers, rows, padded, cols);
 }
 
-/* vt[d / X_NR][i][d % X_NR] = v[i][d]; columns from dim on stay zero. */
+/* Width of the panel at column p of `padded`. */
+static inline size_t VM(panel)(size_t padded, size_t p) { return ESI_MIN((size_t)X_NR, padded - p); }
+
+/* Panels of v; columns from dim on stay zero. */
 static void VM(pack_values)(const VM(attention_tiles) *t, const float *v, size_t stride, size_t n, size_t dim)
 {
-    for (size_t i = 0; i < n; i++)
-        for (size_t d = 0; d < dim; d += V_LANES)
-            V_STORE(t->vt + (d / X_NR * ESI_KEY_TILE + i) * X_NR + d % X_NR, VM(load)(v + i * stride + d, dim - d));
+    for (size_t p = 0; p < dim; p += X_NR) {
+        size_t width = VM(panel)(t->d_padded, p), end = ESI_MIN(p + width, dim);
+        for (size_t i = 0; i < n; i++)
+            for (size_t d = p; d < end; d += V_LANES)
+                V_STORE(t->vt + p * ESI_KEY_TILE + i * width + d - p, VM(load)(v + i * stride + d, dim - d));
+    }
+}
+
+/* bt[j][i] = bias[i][j] for the block's queries and n keys. */
+static void VM(transpose_bias)(const VM(attention_tiles) *t, float *bt, const float *bias, size_t stride, size_t n)
+{
+    for (size_t i = 0; i < t->q_padded; i += ESI_KEY_TILE) {
+        size_t rows = t->queries > i ? ESI_MIN((size_t)ESI_KEY_TILE, t->queries - i) : 0;
+        VM(transpose_matrix)(bt + i, t->s_stride, bias + i * stride, stride, rows, ESI_MIN((size_t)ESI_KEY_TILE, t->q_padded - i), n);
+    }
 }
 
 /* Scores of n keys: st[j][i] = q_i . k_j. */
@@ -75,7 +100,7 @@ static void VM(scores)(const VM(attention_tiles) *t, size_t dim, size_t n)
         for (size_t j = 0; j < n; j += X_MR) {
             size_t m = ESI_MIN((size_t)X_MR, (n - j + X_M_STEP - 1) / X_M_STEP * X_M_STEP);
             for (size_t i = 0; i < m; i++) rows[i] = t->st + (j + i) * t->s_stride;
-            VM(gemm)(m, dim, t->kt + j, X_KEY_STRIDE, t->qt + p * dim, X_NR, rows, p, true);
+            VM(gemm)(m, dim, t->kt + j, X_KEY_STRIDE, t->qt + p * dim, VM(panel)(t->q_padded, p), rows, p, true);
         }
 }
 
@@ -87,7 +112,8 @@ static inline VF VM(if_visible)(const float *q_region, int32_t key_region, VF v,
 }
 
 /* From scores to probabilities for the V_LANES queries at q; updates m and l, leaves the factor of the old values in c. */
-static void VM(softmax_step)(const VM(attention_tiles) *t, const esi_attention_job *job, const int32_t *region, size_t q, size_t n)
+static void VM(softmax_step)(const VM(attention_tiles) *t, const esi_attention_job *job, const float *bt, const int32_t *region, size_t q,
+                             size_t n)
 {
     float *st = t->st + q;
     size_t ld = t->s_stride;
@@ -95,7 +121,7 @@ static void VM(softmax_step)(const VM(attention_tiles) *t, const esi_attention_j
 
     for (size_t j = 0; j < n; j++) {
         VF s = V_MUL(V_LOAD(st + j * ld), scale), larger;
-        if (job->bias) s = V_ADD(s, V_LOAD(t->bt + q + j * ld));
+        if (bt) s = V_ADD(s, V_LOAD(bt + q + j * ld));
         larger = V_MAX(m, s);
         m = region ? VM(if_visible)(t->region + q, region[j * job->region_stride], larger, m) : larger;
         V_STORE(st + j * ld, s);
@@ -122,19 +148,19 @@ static void VM(add_values)(const VM(attention_tiles) *t, size_t n)
 {
     float *rows[X_MR];
 
-    for (size_t q = 0; q < t->q_padded; q += X_MR) {
-        size_t m = ESI_MIN((size_t)X_MR, t->q_padded - q);
+    for (size_t q = 0; q < t->queries; q += X_MR) {
+        size_t m = ESI_MIN((size_t)X_MR, (t->queries - q + X_M_STEP - 1) / X_M_STEP * X_M_STEP);
         for (size_t i = 0; i < m; i++) {
             float c = t->c[q + i], *o = rows[i] = t->o + (q + i) * t->d_padded;
             if (c == 1.0f) continue;
             for (size_t d = 0; d < t->d_padded; d += V_LANES) V_STORE(o + d, V_STORE_RULE(V_MUL(V_LOAD(o + d), V_SET1(c))));
         }
         for (size_t d = 0; d < t->d_padded; d += X_NR)
-            VM(gemm)(m, n, t->st + q, t->s_stride, t->vt + d * ESI_KEY_TILE, X_NR, rows, d, false);
+            VM(gemm)(m, n, t->st + q, t->s_stride, t->vt + d * ESI_KEY_TILE, VM(panel)(t->d_padded, d), rows, d, false);
     }
 }
 
-static void VM(attention)(const esi_attention_job *job, size_t window, size_t head, size_t q0, size_t q1, float *scratch)
+static void VM(attention)(const esi_attention_job *job, size_t window, size_t head, size_t q0, size_t q1, bool again, float *scratch)
 {
     VM(attention_tiles) t = VM(attention_layout)(job, q1 - q0, scratch);
     size_t dim = job->dim, first = window * job->nq + q0;
@@ -142,10 +168,14 @@ static void VM(attention)(const esi_attention_job *job, size_t window, size_t he
     const float *k = job->k + window * job->nk * job->k_stride + head * dim;
     const float *v = job->v + window * job->nk * job->v_stride + head * dim;
 
+    const float *bias = job->bias ? job->bias + (head * job->nq + q0) * job->bias_stride : NULL;
+    bool keeps_bias = VM(keeps_bias)(job);
+
     for (size_t i = 0; i < t.q_padded; i += X_NR) {
-        size_t rows = ESI_MIN((size_t)X_NR, t.queries - i);
-        VM(transpose_matrix)(t.qt + i * dim, X_NR, q + i * job->q_stride, job->q_stride, rows, X_NR, dim);
+        size_t rows = ESI_MIN((size_t)X_NR, t.queries - i), width = VM(panel)(t.q_padded, i);
+        VM(transpose_matrix)(t.qt + i * dim, width, q + i * job->q_stride, job->q_stride, rows, width, dim);
     }
+    if (keeps_bias && !again) VM(transpose_bias)(&t, t.bt, bias, job->bias_stride, job->nk);
     memset(t.o, 0, t.q_padded * t.d_padded * sizeof *t.o);
     memset(t.vt, 0, ESI_KEY_TILE * t.d_padded * sizeof *t.vt);
     memset(t.region, 0, t.q_padded * sizeof *t.region);
@@ -155,16 +185,13 @@ static void VM(attention)(const esi_attention_job *job, size_t window, size_t he
     for (size_t j = 0; j < job->nk; j += ESI_KEY_TILE) {
         size_t n = ESI_MIN((size_t)ESI_KEY_TILE, job->nk - j);
         const int32_t *region = job->region ? job->region + (window * job->nk + j) * job->region_stride : NULL;
+        const float *bt = !bias ? NULL : keeps_bias ? t.bt + j * t.s_stride : t.bt;
 
         VM(transpose_matrix)(t.kt, X_KEY_STRIDE, k + j * job->k_stride, job->k_stride, n, ESI_KEY_TILE, dim);
         VM(pack_values)(&t, v + j * job->v_stride, job->v_stride, n, dim);
-        for (size_t i = 0; job->bias && i < t.q_padded; i += X_NR) {
-            size_t rows = ESI_MIN((size_t)X_NR, t.queries - i);
-            const float *bias = job->bias + (head * job->nq + q0 + i) * job->bias_stride + j;
-            VM(transpose_matrix)(t.bt + i, t.s_stride, bias, job->bias_stride, rows, X_NR, n);
-        }
+        if (bias && !keeps_bias) VM(transpose_bias)(&t, t.bt, bias + j, job->bias_stride, n);
         VM(scores)(&t, dim, n);
-        for (size_t i = 0; i < t.q_padded; i += V_LANES) VM(softmax_step)(&t, job, region, i, n);
+        for (size_t i = 0; i < t.q_padded; i += V_LANES) VM(softmax_step)(&t, job, bt, region, i, n);
         VM(add_values)(&t, n);
     }
     for (size_t i = 0; i < t.queries; i++) {

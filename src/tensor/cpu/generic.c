@@ -168,11 +168,12 @@ static size_t attention_scratch(const esi_attention_job *job, size_t queries)
     return job->dim;
 }
 
-static void attention(const esi_attention_job *job, size_t window, size_t head, size_t q0, size_t q1, float *scratch)
+static void attention(const esi_attention_job *job, size_t window, size_t head, size_t q0, size_t q1, bool again, float *scratch)
 {
     const float *k = job->k + window * job->nk * job->k_stride + head * job->dim;
     const float *v = job->v + window * job->nk * job->v_stride + head * job->dim;
 
+    (void)again;
     for (size_t i = q0; i < q1; i++) {
         size_t row = window * job->nq + i;
         const float *q = job->q + row * job->q_stride + head * job->dim;

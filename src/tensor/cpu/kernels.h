@@ -54,20 +54,20 @@ typedef struct esi_kernels {
     /* ---- matrix tiles; mr = 0 in the generic tables, which have product() instead */
     size_t mr, nr;                      /* rows and columns of the largest tile */
     size_t m_step;                      /* gemm's m is a multiple of this, up to mr */
-    /* c[i][column + j] (+)= sum over k of a[k * lda + i] * b[k * ldb + j], i < m, j < nr. fresh: from +0 instead of from c. */
-    void (*gemm)(size_t m, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float *const *c, size_t column, bool fresh);
+    /* c[i][column + j] (+)= sum over k of a[k * lda + i] * b[k * n + j], i < m, j < n; n: nr or nr / 2. fresh: from +0 instead of from c. */
+    void (*gemm)(size_t m, size_t k, const float *a, size_t lda, const float *b, size_t n, float *const *c, size_t column, bool fresh);
     /* The same with rows as they lie: a[i * ESI_STRIP + k], always added to c. */
-    void (*gemm_strip)(size_t m, size_t k, const float *a, const float *b, size_t ldb, float *const *c, size_t column);
+    void (*gemm_strip)(size_t m, size_t k, const float *a, const float *b, size_t n, float *const *c, size_t column);
     /* out[k * ld + i] = rows[i][k], i < count, k < n; zero for count <= i < padded. */
     void (*transpose)(float *out, size_t ld, const float *const *rows, size_t count, size_t padded, size_t n);
     /* Rows [row0, row1) and columns [col0, col1) by plain loops; scratch: taps * ci floats. */
     void (*product)(const esi_product *p, size_t row0, size_t row1, size_t col0, size_t col1, float *scratch);
 
     /* One window, one head, queries [q0, q1), at most q_block. scratch: as many floats as attention_scratch() says for as many queries,
-     * aligned to ESI_ALIGN. */
+     * aligned to ESI_ALIGN. again: the call before with this scratch was for the same head and queries. */
     size_t q_block, q_multiple;         /* most queries per call; they should be a multiple of q_multiple, which divides q_block */
     size_t (*attention_scratch)(const esi_attention_job *job, size_t queries);
-    void (*attention)(const esi_attention_job *job, size_t window, size_t head, size_t q0, size_t q1, float *scratch);
+    void (*attention)(const esi_attention_job *job, size_t window, size_t head, size_t q0, size_t q1, bool again, float *scratch);
 
     /* ---- rows */
     /* Elements [first, first + n) of a row of any float type, under the store rule. */

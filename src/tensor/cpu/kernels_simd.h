@@ -39,48 +39,66 @@ static inline VF VM(activated)(esi_activation act, VF t)
 
 /* ------------------------------------------------------------- matrix tiles */
 
-/* m and row_step are constants where this is inlined, so that acc becomes registers and the rows of a need one pointer. */
-static inline __attribute__((always_inline)) void VM(tile)(const size_t m, size_t k, const float *a, const size_t row_step, size_t k_step,
-                                                           const float *b, size_t ldb, float *const *c, size_t column, bool fresh)
+/* m, nv and row_step are constants where this is inlined, so that acc becomes registers and the rows of a need one pointer. */
+static inline __attribute__((always_inline)) void VM(tile)(const size_t m, const size_t nv, size_t k, const float *a, const size_t row_step,
+                                                           size_t k_step, const float *b, float *const *c, size_t column, bool fresh)
 {
     VF acc[X_MR][X_NV];
 
     V_UNROLL for (size_t i = 0; i < m; i++)
-        V_UNROLL for (size_t v = 0; v < X_NV; v++) acc[i][v] = fresh ? V_ZERO() : V_LOAD(c[i] + column + v * V_LANES);
+        V_UNROLL for (size_t v = 0; v < nv; v++) acc[i][v] = fresh ? V_ZERO() : V_LOAD(c[i] + column + v * V_LANES);
     for (; k > 0; k--) {
         VF bv[X_NV];
-        V_UNROLL for (size_t v = 0; v < X_NV; v++) bv[v] = V_LOAD(b + v * V_LANES);
+        V_UNROLL for (size_t v = 0; v < nv; v++) bv[v] = V_LOAD(b + v * V_LANES);
         V_UNROLL for (size_t i = 0; i < m; i++) {
             VF av = V_SET1(a[i * row_step]);
-            V_UNROLL for (size_t v = 0; v < X_NV; v++) acc[i][v] = V_FMA(av, bv[v], acc[i][v]);
+            V_UNROLL for (size_t v = 0; v < nv; v++) acc[i][v] = V_FMA(av, bv[v], acc[i][v]);
         }
         a += k_step;
-        b += ldb;
+        b += nv * V_LANES;
     }
     V_UNROLL for (size_t i = 0; i < m; i++)
-        V_UNROLL for (size_t v = 0; v < X_NV; v++) V_STORE(c[i] + column + v * V_LANES, acc[i][v]);
+        V_UNROLL for (size_t v = 0; v < nv; v++) V_STORE(c[i] + column + v * V_LANES, acc[i][v]);
 }
 
-static void VM(gemm)(size_t m, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float *const *c, size_t column, bool fresh)
-{
-#define X_TILE_CASE(rows) \
-    case rows: VM(tile)(rows, k, a, 1, lda, b, ldb, c, column, fresh); break;
-    switch (m) {
-        X_TILE_CASES
-    default: VM(tile)(X_MR, k, a, 1, lda, b, ldb, c, column, fresh); break;
+/* One function for each width, so that the compiler's registers do not depend on the other. */
+#define X_GEMM(name, nv, row_step, k_step, is_fresh) \
+    static void VM(name)(size_t m, size_t k, const float *a, size_t lda, const float *b, float *const *c, size_t column, bool fresh) \
+    { \
+        (void)lda; \
+        (void)fresh; \
+        switch (m) { \
+            X_TILE_CASES \
+        default: VM(tile)(X_MR, nv, k, a, row_step, k_step, b, c, column, is_fresh); break; \
+        } \
     }
+#define X_TILE_CASE(rows) \
+    case rows: VM(tile)(rows, X_NV, k, a, 1, lda, b, c, column, fresh); break;
+X_GEMM(gemm_whole, X_NV, 1, lda, fresh)
 #undef X_TILE_CASE
+#define X_TILE_CASE(rows) \
+    case rows: VM(tile)(rows, X_NV / 2, k, a, 1, lda, b, c, column, fresh); break;
+X_GEMM(gemm_half, X_NV / 2, 1, lda, fresh)
+#undef X_TILE_CASE
+#define X_TILE_CASE(rows) \
+    case rows: VM(tile)(rows, X_NV, k, a, ESI_STRIP, 1, b, c, column, false); break;
+X_GEMM(strip_whole, X_NV, ESI_STRIP, 1, false)
+#undef X_TILE_CASE
+#define X_TILE_CASE(rows) \
+    case rows: VM(tile)(rows, X_NV / 2, k, a, ESI_STRIP, 1, b, c, column, false); break;
+X_GEMM(strip_half, X_NV / 2, ESI_STRIP, 1, false)
+#undef X_TILE_CASE
+
+static void VM(gemm)(size_t m, size_t k, const float *a, size_t lda, const float *b, size_t n, float *const *c, size_t column, bool fresh)
+{
+    if (n == X_NR) VM(gemm_whole)(m, k, a, lda, b, c, column, fresh);
+    else VM(gemm_half)(m, k, a, lda, b, c, column, fresh);
 }
 
-static void VM(gemm_strip)(size_t m, size_t k, const float *a, const float *b, size_t ldb, float *const *c, size_t column)
+static void VM(gemm_strip)(size_t m, size_t k, const float *a, const float *b, size_t n, float *const *c, size_t column)
 {
-#define X_TILE_CASE(rows) \
-    case rows: VM(tile)(rows, k, a, ESI_STRIP, 1, b, ldb, c, column, false); break;
-    switch (m) {
-        X_TILE_CASES
-    default: VM(tile)(X_MR, k, a, ESI_STRIP, 1, b, ldb, c, column, false); break;
-    }
-#undef X_TILE_CASE
+    if (n == X_NR) VM(strip_whole)(m, k, a, 0, b, c, column, false);
+    else VM(strip_half)(m, k, a, 0, b, c, column, false);
 }
 
 /* Squares of V_LANES rows. The last square's store may spill beyond `padded` columns into the next line, which is written later: squares

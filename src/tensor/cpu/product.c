@@ -56,10 +56,10 @@ enum {
 typedef struct blocked_job {
     const esi_kernels *kernels;
     const esi_product *p;
-    float *weights;                 /* [taps][channels in segments][panels of a group][channels of the segment][nr] */
+    float *weights;                 /* [taps][channels in segments][panels of a group][channels of the segment][panel_width()] */
     char *scratch;                  /* [slots][slot_bytes]: see slot_view */
     size_t slot_bytes;
-    size_t col0, cols, padded;      /* this group's columns; padded to nr */
+    size_t col0, cols, padded;      /* this group's columns; padded to nr / 2 */
     size_t row_block, segment, segments;
     size_t chunk, expanded;         /* channels per packing task; floats of expanded weights a slot must hold */
 } blocked_job;
@@ -95,6 +95,11 @@ static size_t slot_bytes(const blocked_job *j)
     return sizeof(float) * (acc + align_up(mr * ESI_STRIP, 16) + 2 * align_up(j->row_block, 16));
 }
 
+/* Panels are nr columns wide, the last one perhaps half of that. */
+static size_t panel_count(const blocked_job *j) { return (j->padded + j->kernels->nr - 1) / j->kernels->nr; }
+
+static size_t panel_width(const blocked_job *j, size_t panel) { return ESI_MIN(j->kernels->nr, j->padded - panel * j->kernels->nr); }
+
 /* First float of segment s of tap t in the packed weights. */
 static size_t segment_start(const blocked_job *j, size_t tap, size_t s)
 {
@@ -106,8 +111,8 @@ static void pack_task(void *arg, size_t task, int slot)
 {
     const blocked_job *j = arg;
     const esi_product *p = j->p;
-    size_t nr = j->kernels->nr, panels = j->padded / nr, panel = task % panels, tap = task / panels;
-    size_t col = j->col0 + panel * nr, count = ESI_MIN(nr, p->cols - col);
+    size_t nr = j->kernels->nr, panels = panel_count(j), panel = task % panels, tap = task / panels;
+    size_t col = j->col0 + panel * nr, count = ESI_MIN(nr, p->cols - col), width = panel_width(j, panel);
     const float *rows[64];
     slot_view v = view(j, slot);
 
@@ -116,7 +121,7 @@ static void pack_task(void *arg, size_t task, int slot)
         size_t c = s * j->segment, n = ESI_MIN(j->segment, p->ci - c);
         for (size_t i = 0; i < count; i++)
             j->kernels->expand(v.expanded + i * j->segment, p->w + (col + i) * p->w_row_bytes, p->w_dtype, tap * p->ci + c, n);
-        j->kernels->transpose(j->weights + segment_start(j, tap, s) + panel * n * nr, nr, rows, count, nr, n);
+        j->kernels->transpose(j->weights + segment_start(j, tap, s) + panel * n * nr, width, rows, count, width, n);
     }
 }
 
@@ -125,8 +130,9 @@ static void pack_channels_task(void *arg, size_t task, int slot)
 {
     const blocked_job *j = arg;
     const esi_product *p = j->p;
-    size_t nr = j->kernels->nr, panels = j->padded / nr, panel = task % panels, first = task / panels * j->chunk;
+    size_t nr = j->kernels->nr, panels = panel_count(j), panel = task % panels, first = task / panels * j->chunk;
     size_t col = j->col0 + panel * nr, count = ESI_MIN(nr, p->cols - col), channels = ESI_MIN(j->chunk, p->ci - first);
+    size_t width = panel_width(j, panel);
     slot_view v = view(j, slot);
 
     memset(v.expanded, 0, nr * j->chunk * p->taps * sizeof(float));
@@ -136,15 +142,15 @@ static void pack_channels_task(void *arg, size_t task, int slot)
     for (size_t tap = 0; tap < p->taps; tap++)
         for (size_t c = first; c < first + channels; c++) {
             size_t s = c / j->segment, in_segment = c % j->segment, n = ESI_MIN(j->segment, p->ci - s * j->segment);
-            float *out = j->weights + segment_start(j, tap, s) + (panel * n + in_segment) * nr;
+            float *out = j->weights + segment_start(j, tap, s) + panel * n * nr + in_segment * width;
             const float *in = v.expanded + (c - first) * p->taps + tap;
-            for (size_t i = 0; i < nr; i++) out[i] = in[i * j->chunk * p->taps];
+            for (size_t i = 0; i < width; i++) out[i] = in[i * j->chunk * p->taps];
         }
 }
 
 static espalier_status pack(espalier_context *ctx, blocked_job *j)
 {
-    size_t panels = j->padded / j->kernels->nr;
+    size_t panels = panel_count(j);
 
     if (j->p->channel_step == 1) return esi_parallel(ctx, j->p->taps * panels, pack_task, j);
     return esi_parallel(ctx, (j->p->ci + j->chunk - 1) / j->chunk * panels, pack_channels_task, j);
@@ -173,7 +179,7 @@ static size_t list_rows(const esi_product *p, size_t tap, size_t row, size_t n, 
 /* While a panel is computed, ask for a part of the rows that the next strip will copy: part i of as many as there are panels. */
 static void fetch_next(const blocked_job *j, const slot_view *v, size_t first, size_t listed, size_t c, size_t n, size_t part)
 {
-    size_t panels = j->padded / j->kernels->nr, rows = ESI_MIN(j->kernels->mr, listed - ESI_MIN(first, listed));
+    size_t panels = panel_count(j), rows = ESI_MIN(j->kernels->mr, listed - ESI_MIN(first, listed));
     size_t from = part * rows / panels, to = (part + 1) * rows / panels;
 
     for (size_t i = from; i < to; i++) {
@@ -200,7 +206,7 @@ static void add_segment(const blocked_job *j, const slot_view *v, size_t listed,
         for (size_t i = count; i < m; i++) out[i] = v->acc + j->row_block * j->padded;
         for (size_t col = 0; col < j->padded; col += nr) {
             fetch_next(j, v, g + mr, listed, c, n, col / nr);
-            k->gemm_strip(m, n, v->strip, weights + col * n, nr, out, col);
+            k->gemm_strip(m, n, v->strip, weights + col * n, panel_width(j, col / nr), out, col);
         }
     }
 }
@@ -248,7 +254,7 @@ static size_t choose_group(const esi_kernels *kernels, size_t cols, size_t k, ui
     size_t groups;
 
     groups = (cols + most - 1) / most;
-    return align_up((cols + groups - 1) / groups, nr);
+    return align_up((cols + groups - 1) / groups, groups == 1 ? nr / 2 : nr);
 }
 
 static espalier_status blocked_product(espalier_context *ctx, const esi_product *p)
@@ -273,7 +279,7 @@ static espalier_status blocked_product(espalier_context *ctx, const esi_product 
 
     for (job.col0 = 0; st == ESPALIER_OK && job.col0 < p->cols; job.col0 += group) {
         job.cols = ESI_MIN(group, p->cols - job.col0);
-        job.padded = align_up(job.cols, nr);
+        job.padded = align_up(job.cols, nr / 2);
         st = pack(ctx, &job);
         if (st == ESPALIER_OK) st = esi_parallel(ctx, (p->rows + job.row_block - 1) / job.row_block, rows_task, &job);
     }
