@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * cut.c: an op is cut by rows into dispatches that respect the device's largest binding and the bounded length of submissions; cutting
- * cannot change a bit, because every element depends on its own row alone. A matrix whose rows are named by an index is cut into windows,
- * and the op goes over them one after the other.
+ * cut.c: an op is cut by rows into dispatches that respect the device's largest binding, the borders between the parts of a large tensor, and
+ * the bounded length of submissions; cutting cannot change a bit, because every element depends on its own row alone. A matrix whose rows
+ * are named by an index is cut into windows, and the op goes over them one after the other.
  */
 #include "tensor/vulkan/internal.h"
 
@@ -11,8 +11,17 @@ int64_t esi_vk_elements_bound(const esi_vk_device *d) { return (int64_t)((d->inf
 int64_t esi_vk_rows_bound(const esi_vk_device *d, esi_tensor t)
 {
     int64_t most = esi_vk_elements_bound(d);
+
+    if (!t.buffer->is_weight) most = ESI_MIN(most, (int64_t)(esi_vk_bytes_after(t) / 4));
     if (t.cols > most) return 0;
     return t.stride > 0 ? 1 + (most - t.cols) / t.stride : INT64_MAX;
+}
+
+/* A vector over columns: any dense tensor. */
+static bool fits_whole(const esi_vk_device *d, esi_tensor t)
+{
+    const int64_t elements = t.rows * t.cols;
+    return elements <= esi_vk_elements_bound(d) && (t.buffer->is_weight || (uint64_t)elements * 4 <= esi_vk_bytes_after(t));
 }
 
 bool esi_vk_can_run(const esi_vk_device *d, const esi_vk_call *c)
@@ -21,21 +30,21 @@ bool esi_vk_can_run(const esi_vk_device *d, const esi_vk_call *c)
         const esi_vk_operand *o = &c->operands[i];
         if (esi_tensor_is_null(o->t)) continue;
         if (!esi_vk_placeable(d, o->t) || (o->t.buffer->is_weight && o->cut != ESI_VK_NONE)) return false;
-        if (o->cut == ESI_VK_NONE ? o->t.rows * o->t.cols > esi_vk_elements_bound(d) : esi_vk_rows_bound(d, o->t) == 0) return false;
-        if (o->cut == ESI_VK_WHOLE && esi_vk_rows_bound(d, o->t) < o->t.rows) return false;
+        if (o->cut == ESI_VK_NONE ? !fits_whole(d, o->t) : esi_vk_rows_bound(d, o->t) == 0) return false;
+        if ((o->cut == ESI_VK_WHOLE || o->cut == ESI_VK_COLS) && esi_vk_rows_bound(d, o->t) < o->t.rows) return false;
     }
     return c->work > 0 && c->work <= INT32_MAX;
 }
 
-static int64_t piece_rows(const esi_vk_device *d, const esi_vk_call *c)
+static int64_t piece_rows(const esi_vk_device *d, const esi_vk_call *c, int64_t first)
 {
     int64_t rows = ESI_MAX((int64_t)esi_vk_work_limit(d, c->shader, c->kind, c->act) / c->work, INT64_C(1));
 
     rows = ESI_MIN(rows, INT32_MAX / (c->work * (int64_t)c->lanes));        /* numbers of invocations stay below 2^31 */
     for (size_t i = 0; i < ESI_VK_BINDINGS; i++)
         if (!esi_tensor_is_null(c->operands[i].t) && c->operands[i].cut == ESI_VK_ROWS)
-            rows = ESI_MIN(rows, esi_vk_rows_bound(d, c->operands[i].t));
-    return ESI_MAX(rows, INT64_C(1));
+            rows = ESI_MIN(rows, esi_vk_rows_bound(d, esi_rows(c->operands[i].t, first, c->rows - first)));
+    return ESI_MIN(ESI_MAX(rows, INT64_C(1)), c->rows - first);
 }
 
 static esi_tensor part(const esi_vk_operand *o, int64_t row, int64_t n, int64_t window, int64_t window_rows)
@@ -73,22 +82,30 @@ static espalier_status dispatch_piece(espalier_context *ctx, esi_vk_device *d, c
                            (uint64_t)n * (uint64_t)c->work);
 }
 
+static espalier_status dispatch_window(espalier_context *ctx, esi_vk_device *d, const esi_vk_call *c, int64_t window, int64_t window_rows)
+{
+    espalier_status st = ESPALIER_OK;
+
+    for (int64_t row = 0, n; st == ESPALIER_OK && row < c->rows; row += n) {
+        n = piece_rows(d, c, row);
+        st = dispatch_piece(ctx, d, c, row, n, window, window_rows);
+    }
+    return st;
+}
+
 static espalier_status dispatch_all(espalier_context *ctx, esi_vk_device *d, const esi_vk_call *c)
 {
-    int64_t total = 0, window_rows = 1;
+    const esi_tensor *indexed = NULL;
     espalier_status st = ESPALIER_OK;
 
     for (size_t i = 0; i < ESI_VK_BINDINGS; i++)
-        if (c->operands[i].cut == ESI_VK_WINDOW && !esi_tensor_is_null(c->operands[i].t)) {
-            total = c->operands[i].t.rows;
-            window_rows = ESI_MIN(esi_vk_rows_bound(d, c->operands[i].t), INT64_C(1) << 30);
-        }
-    for (int64_t window = 0; st == ESPALIER_OK && (window == 0 || window < total); window += window_rows)
-        for (int64_t row = 0; st == ESPALIER_OK && row < c->rows;) {
-            int64_t n = ESI_MIN(piece_rows(d, c), c->rows - row);
-            st = dispatch_piece(ctx, d, c, row, n, window, ESI_MIN(window_rows, total - window));
-            row += n;
-        }
+        if (c->operands[i].cut == ESI_VK_WINDOW && !esi_tensor_is_null(c->operands[i].t)) indexed = &c->operands[i].t;
+    if (!indexed || indexed->rows == 0) return dispatch_window(ctx, d, c, 0, 0);
+    for (int64_t first = 0, n; st == ESPALIER_OK && first < indexed->rows; first += n) {
+        int64_t bound = esi_vk_rows_bound(d, esi_rows(*indexed, first, indexed->rows - first));
+        n = ESI_MIN(ESI_MIN(bound, INT64_C(1) << 30), indexed->rows - first);
+        st = dispatch_window(ctx, d, c, first, n);
+    }
     return st;
 }
 

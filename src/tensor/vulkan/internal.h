@@ -197,6 +197,7 @@ espalier_status esi_vk_fail_result(espalier_context *ctx, esi_vk_device *d, cons
 /* `what` is for messages. Never larger than the device's largest allocation: ask esi_vk_fits() before. */
 bool esi_vk_fits(const esi_vk_device *d, uint64_t bytes);
 espalier_status esi_vk_range_new(espalier_context *ctx, esi_vk_device *d, esi_vk_range *r, uint64_t bytes, const char *what);
+uint64_t esi_vk_largest(const esi_vk_device *d);                       /* the size of the largest range */
 void esi_vk_range_free(esi_vk_device *d, esi_vk_range *r);              /* at once: later commands come after earlier ones */
 void esi_vk_memory_close(esi_vk_device *d);
 /* A mapped buffer for staging. */
@@ -245,7 +246,9 @@ espalier_status esi_vk_self_test(esi_vk_device *d, esi_vulkan_fma forced);
 typedef struct esi_vk_weight esi_vk_weight;
 typedef struct esi_vk_tensor {
     esi_vk_weight *weight;                  /* of weights alone; then the rest is unused */
-    esi_vk_range range;
+    esi_vk_range only, *parts;              /* cut between rows where one allocation cannot hold it; parts = &only where it can */
+    size_t n_parts;                         /* 0: no row fits an allocation; such a tensor never lies on the device */
+    uint64_t part_bytes;                    /* of each part but the last */
     bool on_device, on_host;                /* which copies are right; neither: not written yet */
     uint64_t charged;                       /* bytes of device memory on the job's account */
 } esi_vk_tensor;
@@ -256,15 +259,18 @@ espalier_status esi_vk_write(espalier_context *ctx, esi_tensor t, const void *da
 espalier_status esi_vk_read(espalier_context *ctx, esi_tensor t, void *data);
 espalier_status esi_vk_wait(espalier_context *ctx);
 
-/* Can this tensor be an operand on the device? A weight as a vector. */
+/* Can this tensor be an operand on the device? A weight as a vector; not a view that has a row in two parts of its tensor. */
 bool esi_vk_placeable(const esi_vk_device *d, esi_tensor t);
 /* With the lock held. Input: the numbers are on the device afterwards. Output: the same for what the op does not overwrite, and only the
  * device's copy is right from now on. */
 espalier_status esi_vk_input(espalier_context *ctx, esi_vk_device *d, esi_tensor t);
 espalier_status esi_vk_output(espalier_context *ctx, esi_vk_device *d, esi_tensor t);
-/* The byte offset of element (0, 0) in the device's copy; weights: as vectors. */
+/* Where element (0, 0) lies in the device's copy: the range, and bytes in it; weights: as vectors. A tensor may lie in several ranges: what
+ * is bound must not be larger than esi_vk_rows_bound() says. */
 uint64_t esi_vk_offset(esi_tensor t);
 const esi_vk_range *esi_vk_range_of(esi_tensor t);
+/* Bytes from there to the end of the range. */
+uint64_t esi_vk_bytes_after(esi_tensor t);
 /* Before an op runs on the CPU, without the lock: operands to the host; the last `outputs` of them will be written. Logs once per op. */
 espalier_status esi_vk_to_host(espalier_context *ctx, const char *op, int number, const esi_tensor *operands, size_t n, size_t outputs);
 
@@ -322,7 +328,7 @@ typedef struct esi_vk_call {
     int64_t items;                          /* per row; 0 = push.cols */
 } esi_vk_call;
 
-/* Elements that one binding can hold; rows of t that one can, 0 when not even one. */
+/* Elements that one binding can hold; rows of t, from its first on, that one can, 0 when not even one. */
 int64_t esi_vk_elements_bound(const esi_vk_device *d);
 int64_t esi_vk_rows_bound(const esi_vk_device *d, esi_tensor t);
 bool esi_vk_can_run(const esi_vk_device *d, const esi_vk_call *c);

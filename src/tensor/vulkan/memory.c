@@ -16,10 +16,10 @@
 
 static uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-bool esi_vk_fits(const esi_vk_device *d, uint64_t bytes)
-{
-    return bytes <= d->info.max_allocation / ALIGNMENT * ALIGNMENT;
-}
+/* More than a GiB is never asked for at once: some drivers promise more than they keep. */
+uint64_t esi_vk_largest(const esi_vk_device *d) { return ESI_MIN(d->info.max_allocation, UINT64_C(1) << 30) / ALIGNMENT * ALIGNMENT; }
+
+bool esi_vk_fits(const esi_vk_device *d, uint64_t bytes) { return bytes <= esi_vk_largest(d); }
 
 static void block_free(esi_vk_device *d, esi_vk_block *b)
 {
@@ -147,35 +147,43 @@ static bool take_any(esi_vk_device *d, esi_vk_range *r, uint64_t size)
 }
 
 /* Memory is short: what can be spared goes back to the driver, then once more; *result says how it went. */
-static espalier_status make_room(espalier_context *ctx, esi_vk_device *d, uint64_t size, VkResult *result)
+static espalier_status make_room(espalier_context *ctx, esi_vk_device *d, esi_vk_range *r, uint64_t size, VkResult *result)
 {
     espalier_status st = free_empty_blocks(ctx, d);
     esi_vk_block *b;
 
     if (st != ESPALIER_OK) return st;
     *result = block_new(d, size, true, &b);
-    if (*result != VK_ERROR_OUT_OF_DEVICE_MEMORY || block_new(d, size, false, &b) != VK_SUCCESS) return ESPALIER_OK;
-    *result = VK_SUCCESS;
-    if (ctx && !d->spilled) esi_log(ctx, ESPALIER_LOG_INFO, "%.200s: its memory is full; it goes on, slowly, in the machine's", d->info.name);
-    d->spilled = true;
+    if (is_short(*result) && esi_vk_weights_evict(d, size)) {
+        if (take_any(d, r, size)) return ESPALIER_OK;
+        st = free_empty_blocks(ctx, d);
+        if (st != ESPALIER_OK) return st;
+        *result = block_new(d, size, true, &b);
+    }
+    if (*result == VK_ERROR_OUT_OF_DEVICE_MEMORY && block_new(d, size, false, &b) == VK_SUCCESS) {
+        *result = VK_SUCCESS;
+        if (ctx && !d->spilled)
+            esi_log(ctx, ESPALIER_LOG_INFO, "%.200s: its memory is full; it goes on, slowly, in the machine's", d->info.name);
+        d->spilled = true;
+    }
     return ESPALIER_OK;
 }
 
 espalier_status esi_vk_range_new(espalier_context *ctx, esi_vk_device *d, esi_vk_range *r, uint64_t bytes, const char *what)
 {
-    uint64_t size = round_up(ESI_MAX(bytes, UINT64_C(4)), ALIGNMENT), largest = d->info.max_allocation / ALIGNMENT * ALIGNMENT;
+    uint64_t size = round_up(ESI_MAX(bytes, UINT64_C(4)), ALIGNMENT);
     char text[ESI_SIZE_TEXT];
     esi_vk_block *b;
     VkResult result;
 
     memset(r, 0, sizeof *r);
     if (take_any(d, r, size)) return ESPALIER_OK;
-    result = block_new(d, ESI_MAX(size, ESI_MIN(BLOCK, largest)), true, &b);
+    result = block_new(d, ESI_MAX(size, ESI_MIN(BLOCK, esi_vk_largest(d))), true, &b);
     if (is_short(result)) {
-        espalier_status st = make_room(ctx, d, size, &result);
-        if (st != ESPALIER_OK) return st;
+        espalier_status st = make_room(ctx, d, r, size, &result);
+        if (st != ESPALIER_OK || r->block) return st;
     }
-    if (take_any(d, r, size)) return ESPALIER_OK;       /* in the new block, or in a gap that weights have left */
+    if (result == VK_SUCCESS && take_any(d, r, size)) return ESPALIER_OK;
     if (result == VK_ERROR_OUT_OF_HOST_MEMORY) return esi_vk_fail_memory(ctx, d, what);
     esi_size_text(text, size);
     return esi_vk_fail(ctx, d, "%s for %s (%s)", esi_vk_result_name(result), what, text);

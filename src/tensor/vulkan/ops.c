@@ -197,12 +197,11 @@ static espalier_status transpose_cols(espalier_context *ctx, esi_tensor y, esi_t
 static espalier_status transpose(espalier_context *ctx, esi_tensor y, esi_tensor x)
 {
     esi_vk_device *d = esi_vk_of(ctx);
-    int64_t most = ESI_MAX(esi_vk_rows_bound(d, x), INT64_C(1));
     esi_vk_call c = {.what = "transpose", .shader = ESI_VK_MOVE, .kind = ESI_VK_TRANSPOSE, .rows = y.rows, .lanes = 1};
     espalier_status st = ESPALIER_OK;
 
-    for (int64_t first = 0; first < x.rows; first += most) {
-        int64_t n = ESI_MIN(most, x.rows - first);
+    for (int64_t first = 0, n; first < x.rows; first += n) {
+        n = ESI_MIN(ESI_MAX(esi_vk_rows_bound(d, esi_rows(x, first, x.rows - first)), INT64_C(1)), x.rows - first);
         c.operands[0] = (esi_vk_operand){esi_cols(y, first, n), ESI_VK_ROWS, true};
         c.operands[1] = (esi_vk_operand){esi_rows(x, first, n), ESI_VK_COLS, false};
         c.push.cols = (uint32_t)n;
