@@ -43,12 +43,14 @@ static void put_vulkan(esi_json_writer *w, const esi_vulkan_info *d, size_t numb
     esi_json_put_int(w, "max_binding", (int64_t)d->max_range);
     esi_json_put_int(w, "shared_memory", d->shared_memory);
     esi_json_put_int(w, "workgroup", d->workgroup);
+    esi_json_put_int(w, "binding_alignment", d->alignment);
     esi_json_put_bool(w, "fp64", d->fp64);
     esi_json_put_bool(w, "storage_16_bit", d->storage16);
     esi_json_put_bool(w, "portability_subset", d->portability);
     esi_json_put_bool(w, "keeps_signed_zero_inf_nan", d->signed_zero_inf_nan);
     esi_json_put_bool(w, "rounds_to_even", d->round_to_even);
     esi_json_put_string(w, "denormals", d->denormals_preserved ? "preserved" : d->denormals_flushed ? "flushed" : "unspecified");
+    if (d->subnormals) esi_json_put_string(w, "subnormals_seen", d->subnormals);
     esi_json_put_bool(w, "usable", d->usable);
     esi_json_put_bool(w, "fused_fma", d->usable && d->fma == ESI_VULKAN_FMA_FUSED);
     if (d->usable) esi_json_put_string(w, "fma", esi_vulkan_fma_name(d->fma));
@@ -98,9 +100,30 @@ espalier_status espalier_devices(espalier_context *ctx, char **json)
     return finish(ctx, &text, json);
 }
 
+static void append_device(espalier_context *ctx, esi_text *text, const esi_vulkan_info *d, size_t number)
+{
+    char memory[ESI_SIZE_TEXT], allocation[ESI_SIZE_TEXT], binding[ESI_SIZE_TEXT], shared[ESI_SIZE_TEXT];
+
+    esi_size_text(memory, d->memory);
+    esi_size_text(allocation, d->max_allocation);
+    esi_size_text(binding, d->max_range);
+    esi_size_text(shared, d->shared_memory);
+    esi_text_append(ctx, text, "vulkan:%zu: %s, %s, %s, Vulkan %s\n", number, d->name, d->type, d->driver, d->api);
+    esi_text_append(ctx, text, "    memory %s; at most %s per allocation, %s per binding; workgroups of %u with %s\n", memory, allocation,
+                    binding, d->workgroup, shared);
+    if (!d->usable) {
+        esi_text_append(ctx, text, "    not usable: %s\n", d->reason);
+        return;
+    }
+    esi_text_append(ctx, text, "    fp64 %s, 16-bit storage %s, subnormal numbers %s\n", d->fp64 ? "yes" : "no", d->storage16 ? "yes" : "no",
+                    d->subnormals ? d->subnormals : "unknown");
+    esi_text_append(ctx, text, "    computes rightly; fma: %s\n", d->fma == ESI_VULKAN_FMA_FUSED ? "its own, fused"
+                    : d->fma == ESI_VULKAN_FMA_FP64 ? "its own is not fused; through fp64" : "its own is not fused; through integers");
+}
+
 espalier_status espalier_devices_text(espalier_context *ctx, char **out)
 {
-    char message[ESI_VULKAN_TEXT], memory[ESI_SIZE_TEXT], allocation[ESI_SIZE_TEXT], binding[ESI_SIZE_TEXT];
+    char message[ESI_VULKAN_TEXT];
     esi_text text = {0};
     esi_vulkan_info *devices;
     size_t count;
@@ -112,16 +135,7 @@ espalier_status espalier_devices_text(espalier_context *ctx, char **out)
     st = list(ctx, &devices, &count, message);
     if (st != ESPALIER_OK) return st;
     if (count == 0) esi_text_append(ctx, &text, "%s\n", message);
-    for (size_t i = 0; i < count; i++) {
-        const esi_vulkan_info *d = &devices[i];
-        esi_size_text(memory, d->memory);
-        esi_size_text(allocation, d->max_allocation);
-        esi_size_text(binding, d->max_range);
-        esi_text_append(ctx, &text, "vulkan:%zu: %s, %s, %s, Vulkan %s\n", i, d->name, d->type, d->driver, d->api);
-        esi_text_append(ctx, &text, "    %s; at most %s per allocation, %s per binding\n    ", memory, allocation, binding);
-        if (d->usable) esi_text_append(ctx, &text, "computes rightly; fma: %s\n", esi_vulkan_fma_name(d->fma));
-        else esi_text_append(ctx, &text, "not usable: %s\n", d->reason);
-    }
+    for (size_t i = 0; i < count; i++) append_device(ctx, &text, &devices[i], i);
     esi_vulkan_list_free(esi_allocator(ctx), devices);
     return finish(ctx, &text, out);
 }

@@ -108,6 +108,26 @@ static void describe_memory(esi_vulkan_info *info, const VkPhysicalDeviceMemoryP
         if (m->memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) info->memory = ESI_MAX(info->memory, m->memoryHeaps[i].size);
 }
 
+static bool limits_suffice(const VkPhysicalDeviceLimits *limits, esi_vulkan_info *info)
+{
+    const struct { const char *what; uint64_t has, needed; } list[] = {
+        {"storage buffers in a shader", limits->maxPerStageDescriptorStorageBuffers, ESI_VK_BINDINGS},
+        {"storage buffers in a set", limits->maxDescriptorSetStorageBuffers, ESI_VK_BINDINGS},
+        {"bytes of push constants", limits->maxPushConstantsSize, sizeof(esi_vk_push)},
+        {"invocations in a workgroup", ESI_MIN(limits->maxComputeWorkGroupInvocations, limits->maxComputeWorkGroupSize[0]), 128},
+        {"bytes of shared memory", limits->maxComputeSharedMemorySize, 16384},
+        {"bytes in an allocation", info->max_allocation, 65536},
+        {"bytes in a binding", info->max_range, 4096}};
+
+    for (size_t i = 0; i < ESI_COUNT(list); i++) {
+        if (list[i].has >= list[i].needed) continue;
+        snprintf(info->reason, sizeof info->reason, "it has at most %llu %s, %llu are needed", (unsigned long long)list[i].has, list[i].what,
+                 (unsigned long long)list[i].needed);
+        return false;
+    }
+    return true;
+}
+
 /* Fills info; false with info->reason when this device cannot do at all. */
 static bool describe(const esi_vk_instance *in, VkPhysicalDevice physical, esi_vulkan_info *info, VkExtensionProperties *extensions,
                      uint32_t *n_extensions)
@@ -128,8 +148,9 @@ static bool describe(const esi_vk_instance *in, VkPhysicalDevice physical, esi_v
     snprintf(info->api, sizeof info->api, "%u.%u.%u", VK_API_VERSION_MAJOR(first.apiVersion), VK_API_VERSION_MINOR(first.apiVersion),
              VK_API_VERSION_PATCH(first.apiVersion));
     info->max_range = ESI_MIN(limits->maxStorageBufferRange, UINT32_C(1) << 30);
+    info->alignment = (uint32_t)ESI_MAX(limits->minStorageBufferOffsetAlignment, UINT64_C(16));
     info->shared_memory = limits->maxComputeSharedMemorySize;
-    info->workgroup = limits->maxComputeWorkGroupInvocations;
+    info->workgroup = ESI_MIN(limits->maxComputeWorkGroupInvocations, limits->maxComputeWorkGroupSize[0]);
     if (first.apiVersion < VK_API_VERSION_1_2) {
         snprintf(info->reason, sizeof info->reason, "it has Vulkan %s, 1.2 is needed", info->api);
         return false;
@@ -152,12 +173,11 @@ static bool describe(const esi_vk_instance *in, VkPhysicalDevice physical, esi_v
     info->portability = has_extension(extensions, *n_extensions, "VK_KHR_portability_subset");
     if (in->hooks.max_allocation) info->max_allocation = ESI_MIN(info->max_allocation, in->hooks.max_allocation);
     if (in->hooks.max_range) info->max_range = ESI_MIN(info->max_range, in->hooks.max_range);
-    if (compute_family(in, physical, &family) < 0 || limits->maxPerStageDescriptorStorageBuffers < ESI_VK_BINDINGS ||
-        limits->maxPushConstantsSize < sizeof(esi_vk_push) || info->workgroup < 128) {
-        snprintf(info->reason, sizeof info->reason, "its limits are too low");
+    if (compute_family(in, physical, &family) < 0) {
+        snprintf(info->reason, sizeof info->reason, "it has no queue for computing");
         return false;
     }
-    return true;
+    return limits_suffice(limits, info);
 }
 
 /* ------------------------------------------------------------------ choice */
@@ -181,8 +201,17 @@ static bool contains(const char *text, const char *part)
     return false;
 }
 
-/* Number of the device that `wanted` names, or -1 with a message. */
-static int choose(const esi_vulkan_info *infos, uint32_t n, const char *wanted, char *message)
+/* "...: vulkan:0 NAME, vulkan:1 NAME", as far as there is room. */
+static void append_names(char *message, const esi_vulkan_info *infos, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        size_t used = strlen(message);
+        snprintf(message + used, ESI_VULKAN_TEXT - used, "%s vulkan:%u %s", i ? "," : "; there is", i, infos[i].name);
+    }
+}
+
+/* Number of the device that `wanted` names, or -1 with a message. `tried`: a bit for each that "auto" found to be unfit. */
+static int choose(const esi_vulkan_info *infos, uint32_t n, const char *wanted, uint64_t tried, char *message)
 {
     bool automatic = strcmp(wanted, "auto") == 0, any = strcmp(wanted, "vulkan") == 0;
     int best = -1;
@@ -195,15 +224,18 @@ static int choose(const esi_vulkan_info *infos, uint32_t n, const char *wanted, 
         char *end;
         unsigned long number = strtoul(wanted + 7, &end, 10);
         if (isdigit((unsigned char)wanted[7]) && !*end && number < n) return (int)number;
-        snprintf(message, ESI_VULKAN_TEXT, "there is no device '%.60s'; 'vulkan:0' to 'vulkan:%u' exist", wanted, n - 1);
+        snprintf(message, ESI_VULKAN_TEXT, "there is no device '%.60s'", wanted);
+        append_names(message, infos, n);
         return -1;
     }
     for (uint32_t i = 0; i < n; i++) {
-        bool fits = automatic ? rank(&infos[i]) <= 1 : any || contains(infos[i].name, wanted);
+        bool fits = automatic ? rank(&infos[i]) <= 1 && !(tried >> i & 1) : any || contains(infos[i].name, wanted);
         if (fits && (best < 0 || rank(&infos[i]) < rank(&infos[best]))) best = (int)i;
     }
-    if (best < 0 && automatic) snprintf(message, ESI_VULKAN_TEXT, "no discrete or integrated Vulkan device here");
-    else if (best < 0) snprintf(message, ESI_VULKAN_TEXT, "no Vulkan device's name contains '%.60s'; see 'espalier devices'", wanted);
+    if (best >= 0 || tried) return best;
+    if (automatic) snprintf(message, ESI_VULKAN_TEXT, "no discrete or integrated Vulkan device here");
+    else snprintf(message, ESI_VULKAN_TEXT, "no Vulkan device's name contains '%.60s'", wanted);
+    append_names(message, infos, n);
     return best;
 }
 
@@ -263,16 +295,20 @@ static espalier_status create_device(esi_vk_device *d, const VkExtensionProperti
     return ESPALIER_OK;
 }
 
+/* What a device still works on must not be destroyed. One that does not answer is left alone, with all that belongs to it: waiting could
+ * last for ever. */
 static void close_device(esi_vk_device *d)
 {
-    if (d->handle && d->vk.DestroyDevice) {
-        if (!d->lost) d->vk.DeviceWaitIdle(d->handle);
+    bool idle = esi_vk_slots_idle(d);
+
+    if (d->handle && d->vk.DestroyDevice && idle) {
         esi_vk_slots_close(d);
         esi_vk_pipelines_close(d);
-        esi_vk_memory_close(d);
+        esi_vk_memory_close(d, true);
         d->vk.DestroyDevice(d->handle, NULL);
     }
-    esi_vk_instance_close(&d->instance);
+    if (idle) esi_vk_instance_close(&d->instance);
+    else esi_vk_memory_close(d, false);
     if (d->has_lock) pthread_mutex_destroy(&d->lock);
     esi_raw_free(&d->allocator, d, sizeof *d);
 }
@@ -296,7 +332,7 @@ static espalier_status open_device(esi_vk_device *d)
     if (!describe(&d->instance, d->physical, &d->info, extensions, &n_extensions)) goto done;
     d->family = (uint32_t)compute_family(&d->instance, d->physical, &family);
     d->instance.api.GetPhysicalDeviceProperties(d->physical, &first);
-    d->alignment = ESI_MAX(first.limits.minStorageBufferOffsetAlignment, UINT64_C(16));
+    d->alignment = d->info.alignment;
     d->max_groups = ESI_MIN(first.limits.maxComputeWorkGroupCount[0], first.limits.maxComputeWorkGroupCount[1]);
     d->timestamp_period = family.timestampValidBits ? first.limits.timestampPeriod : 0.0f;
     d->fence_timeout = d->instance.hooks.fence_timeout ? d->instance.hooks.fence_timeout : UINT64_C(120) * 1000000000;
@@ -350,8 +386,8 @@ static bool enumerate(const esi_vk_instance *in, const espalier_allocator *alloc
     return true;
 }
 
-espalier_status esi_vulkan_create(esi_backend **out, const espalier_allocator *allocator, const esi_kernels *kernels, const char *wanted,
-                                  const esi_vulkan_hooks *hooks, char *message)
+static espalier_status create(esi_backend **out, const espalier_allocator *allocator, const esi_kernels *kernels, const char *wanted,
+                              const esi_vulkan_hooks *hooks, uint64_t *tried, char *message)
 {
     const size_t size = MAX_DEVICES * sizeof(esi_vulkan_info);
     VkPhysicalDevice devices[MAX_DEVICES];
@@ -362,7 +398,7 @@ espalier_status esi_vulkan_create(esi_backend **out, const espalier_allocator *a
     int number;
 
     *out = NULL;
-    snprintf(message, ESI_VULKAN_TEXT, "out of memory for the device");
+    if (!*tried) snprintf(message, ESI_VULKAN_TEXT, "out of memory for the device");
     if (!d || !d->has_lock || !infos) goto done;
     st = ESPALIER_ERR_DEVICE;
     if (!esi_vk_instance_open(&d->instance, hooks, message)) goto done;
@@ -371,20 +407,38 @@ espalier_status esi_vulkan_create(esi_backend **out, const espalier_allocator *a
         snprintf(message, ESI_VULKAN_TEXT, "out of memory for the list of devices");
         goto done;
     }
-    number = choose(infos, n, wanted, message);
-    if (number < 0) goto done;
+    number = choose(infos, n, wanted, *tried, message);
+    if (number < 0) {
+        *tried = UINT64_MAX;
+        goto done;
+    }
     d->physical = devices[number];
     st = open_device(d);
     if (st != ESPALIER_OK) {
+        *tried |= UINT64_C(1) << number;
         snprintf(message, ESI_VULKAN_TEXT, "vulkan:%d %.200s cannot be used: %.200s", number, d->info.name, d->info.reason);
         goto done;
     }
-    snprintf(message, ESI_VULKAN_TEXT, "vulkan:%d %.200s (%.200s; fma %s)", number, d->info.name, d->info.driver,
+    snprintf(message, ESI_VULKAN_TEXT, "vulkan:%d %.200s (%s; %.200s; fma %s)", number, d->info.name, d->info.type, d->info.driver,
              esi_vulkan_fma_name(d->info.fma));
     *out = &d->backend;
 done:
     esi_raw_free(allocator, infos, size);
     if (d && !*out) close_device(d);
+    return st;
+}
+
+/* "auto" goes on to the next device when one computes wrongly or is broken. */
+espalier_status esi_vulkan_create(esi_backend **out, const espalier_allocator *allocator, const esi_kernels *kernels, const char *wanted,
+                                  const esi_vulkan_hooks *hooks, char *message)
+{
+    uint64_t tried = 0, before;
+    espalier_status st;
+
+    do {
+        before = tried;
+        st = create(out, allocator, kernels, wanted, hooks, &tried, message);
+    } while (st == ESPALIER_ERR_DEVICE && strcmp(wanted, "auto") == 0 && tried != before && tried != UINT64_MAX);
     return st;
 }
 

@@ -69,12 +69,15 @@ typedef struct esi_vk_module {
 extern const esi_vk_module esi_vk_modules[];
 
 typedef enum esi_vk_shader {
-    ESI_VK_PROBE, ESI_VK_ELEMENTWISE, ESI_VK_MOVE, ESI_VK_NORM, ESI_VK_ROPE, ESI_VK_TABLE, ESI_VK_SHADERS
+    ESI_VK_PROBE, ESI_VK_ELEMENTWISE, ESI_VK_MOVE, ESI_VK_NORM, ESI_VK_ROPE, ESI_VK_TABLE, ESI_VK_MATMUL, ESI_VK_SHADERS
 } esi_vk_shader;
 /* KIND of move.comp. */
 typedef enum esi_vk_move {
     ESI_VK_GATHER, ESI_VK_SCATTER, ESI_VK_REPEAT, ESI_VK_ADD_REPEAT, ESI_VK_MEAN_COLS, ESI_VK_TRANSPOSE_COLS, ESI_VK_TRANSPOSE
 } esi_vk_move;
+
+/* What a workgroup of matmul.comp computes, and an invocation of it; k per block. */
+typedef struct esi_vk_tile { uint32_t rows, cols, own_rows, own_cols, depth; } esi_vk_tile;
 
 #define ESI_VK_BINDINGS 8
 /* The push constants of common.glsl. */
@@ -199,7 +202,7 @@ bool esi_vk_fits(const esi_vk_device *d, uint64_t bytes);
 espalier_status esi_vk_range_new(espalier_context *ctx, esi_vk_device *d, esi_vk_range *r, uint64_t bytes, const char *what);
 uint64_t esi_vk_largest(const esi_vk_device *d);                       /* the size of the largest range */
 void esi_vk_range_free(esi_vk_device *d, esi_vk_range *r);              /* at once: later commands come after earlier ones */
-void esi_vk_memory_close(esi_vk_device *d);
+void esi_vk_memory_close(esi_vk_device *d, bool on_device);             /* false: what the host holds for it alone */
 /* A mapped buffer for staging. */
 espalier_status esi_vk_staging_new(esi_vk_device *d, esi_vk_slot *slot);
 
@@ -207,6 +210,7 @@ espalier_status esi_vk_staging_new(esi_vk_device *d, esi_vk_slot *slot);
 
 espalier_status esi_vk_slots_open(esi_vk_device *d);
 void esi_vk_slots_close(esi_vk_device *d);
+bool esi_vk_slots_idle(esi_vk_device *d);                              /* waits; false: no answer in time */
 /* Host bytes to a range and back; offset and size in bytes, multiples of 4. Download waits. */
 espalier_status esi_vk_upload(espalier_context *ctx, esi_vk_device *d, const esi_vk_range *r, uint64_t offset, const void *data,
                               uint64_t size);
@@ -307,7 +311,8 @@ typedef enum esi_vk_cut {
     ESI_VK_ROWS,                            /* row by row */
     ESI_VK_COLS,                            /* a column for each row */
     ESI_VK_WINDOW,                          /* rows named by an index: the call is repeated for parts of it */
-    ESI_VK_WHOLE                            /* a matrix, bound whole */
+    ESI_VK_WHOLE,                           /* a matrix, bound whole */
+    ESI_VK_WEIGHT                           /* a matrix of weights as stored (weights.c), bound whole; n[5] becomes its first 16-bit unit */
 } esi_vk_cut;
 
 typedef struct esi_vk_operand {
@@ -326,6 +331,7 @@ typedef struct esi_vk_call {
     int64_t rows, work;                     /* of the call; elements per row */
     uint32_t lanes;                         /* invocations that share an item: 1, or 16 for row sums */
     int64_t items;                          /* per row; 0 = push.cols */
+    esi_vk_tile tile;                       /* of y for each workgroup; rows = 0: items are shared out to invocations one by one */
 } esi_vk_call;
 
 /* Elements that one binding can hold; rows of t, from its first on, that one can, 0 when not even one. */
@@ -350,6 +356,7 @@ enum {
 /* ops.c; the others are called by it. */
 void esi_vk_set_ops(esi_backend *b);
 /* ops_product.c */
+esi_vk_tile esi_vk_product_tile(const esi_vk_device *d, int32_t kind);
 espalier_status esi_vk_linear(espalier_context *ctx, esi_tensor y, esi_tensor x, esi_tensor w, const esi_epilogue *e);
 espalier_status esi_vk_conv(espalier_context *ctx, esi_tensor y, esi_tensor x, esi_tensor table, esi_tensor w, esi_conv_layout layout,
                             const esi_epilogue *e);

@@ -210,11 +210,12 @@ espalier_status esi_vk_staging_new(esi_vk_device *d, esi_vk_slot *slot)
     return r == VK_SUCCESS ? ESPALIER_OK : esi_vk_fail_result(NULL, d, "memory for transfers", r);
 }
 
-void esi_vk_memory_close(esi_vk_device *d)
+void esi_vk_memory_close(esi_vk_device *d, bool on_device)
 {
     while (d->blocks) {
         esi_vk_block *b = d->blocks;
         d->blocks = b->next;
-        block_free(d, b);
+        if (on_device) block_free(d, b);
+        else esi_raw_free(&d->allocator, b, sizeof *b);
     }
 }

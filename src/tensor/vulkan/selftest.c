@@ -122,6 +122,20 @@ static const char *difference(const bench *t, size_t first, size_t end)
     return NULL;
 }
 
+/* What becomes of products below 2^-126: nothing here depends on it, but it is good to know of a device. */
+static const char *subnormals(const bench *t)
+{
+    bool kept = false, flushed = false;
+
+    for (size_t i = 0; i < CASES; i++) {
+        float want = t->want[3][i];
+        if (!(fabsf(want) < 0x1p-126f) || want == 0.0f) continue;
+        if (t->got[3][i] == 0.0f) flushed = true;
+        else kept = true;
+    }
+    return kept ? flushed ? "partly flushed" : "kept" : "flushed";
+}
+
 static espalier_status run_probe(esi_vk_device *d, bench *t, esi_vulkan_fma fma)
 {
     esi_vk_push push = {.rows = CASES, .cols = 1};
@@ -168,6 +182,7 @@ static espalier_status run_tests(esi_vk_device *d, bench *t, esi_vulkan_fma forc
         wrong = difference(t, 0, 1);
     }
     if (!wrong) wrong = difference(t, 1, RESULTS);
+    d->info.subnormals = subnormals(t);
     return wrong ? esi_vk_fail(NULL, d, "it computes wrongly: %s", wrong) : run_op(d, t);
 }
 

@@ -46,6 +46,17 @@ espalier_status esi_vk_slots_open(esi_vk_device *d)
     return st;
 }
 
+/* A lost device answers every wait. */
+bool esi_vk_slots_idle(esi_vk_device *d)
+{
+    for (size_t i = 0; i < ESI_VK_SLOTS; i++) {
+        esi_vk_slot *s = &d->slots[i];
+        if (s->running && d->vk.WaitForFences(d->handle, 1, &s->fence, VK_TRUE, d->fence_timeout) == VK_TIMEOUT) return false;
+        s->running = false;
+    }
+    return true;
+}
+
 void esi_vk_slots_close(esi_vk_device *d)
 {
     for (size_t i = 0; i < ESI_VK_SLOTS; i++) {

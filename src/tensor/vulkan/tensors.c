@@ -4,7 +4,7 @@
  * operands there and its result leaves the host's copy void, and the other way round. Where memory is short, no tensor stays on both sides.
  * Weights are read in place by the CPU; weights.c has those on the device.
  *
- * A tensor that is larger than the device's largest allocation lies in several parts, cut between its rows; cut.c cuts ops at their borders.
+ * A tensor larger than the device's largest allocation lies in several parts, cut between its rows; cut.c cuts ops at their borders.
  */
 #include "tensor/vulkan/internal.h"
 

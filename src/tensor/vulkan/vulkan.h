@@ -34,11 +34,12 @@ typedef struct esi_vulkan_info {
     char api[32];                           /* "1.3.230" */
     uint64_t memory;                        /* of the largest device-local heap */
     uint64_t max_allocation, max_range;
-    uint32_t shared_memory, workgroup;
+    uint32_t shared_memory, workgroup, alignment;
     bool fp64, storage16, portability;
     bool signed_zero_inf_nan, round_to_even, denormals_preserved, denormals_flushed;    /* can be asked of fp32 shaders */
     bool usable;
     esi_vulkan_fma fma;                     /* the path it gets, when usable */
+    const char *subnormals;                 /* "kept", "flushed", "partly flushed": what the self-test saw; NULL = not tested */
     char reason[ESI_VULKAN_TEXT];           /* otherwise why not */
 } esi_vulkan_info;
 
@@ -56,7 +57,7 @@ void esi_vulkan_list_free(const espalier_allocator *allocator, esi_vulkan_info *
  *   "vulkan:N"  number N of the list
  *   else        the first whose name contains the text, upper and lower case alike
  * kernels: what ops run on that the device has not. ESPALIER_ERR_DEVICE with one line in `message`: no Vulkan, no such device, or it
- * computes wrongly. On success `message` describes the device: "vulkan:0 NAME (driver; fma fused)". */
+ * computes wrongly. On success `message` describes the device: "vulkan:0 NAME (type; driver; fma fused)". */
 struct esi_backend;
 espalier_status esi_vulkan_create(struct esi_backend **out, const espalier_allocator *allocator, const struct esi_kernels *kernels,
                                   const char *wanted, const esi_vulkan_hooks *hooks, char *message);
