@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-static const char *const shader_names[ESI_VK_SHADERS] = {"probe", "elementwise", "move", "norm", "rope", "table"};
+static const char *const shader_names[ESI_VK_SHADERS] = {"probe", "elementwise", "move", "norm", "rope", "table", "matmul"};
 
 /* ------------------------------------------------------------------- SPIR-V */
 
@@ -124,9 +124,11 @@ uint32_t esi_vk_workgroup(const esi_vk_device *d)
 
 static espalier_status create(espalier_context *ctx, esi_vk_device *d, esi_vk_pipeline *p)
 {
-    const int32_t constants[] = {(int32_t)esi_vk_workgroup(d), p->kind, p->act};
-    const VkSpecializationMapEntry entries[] = {{0, 0, 4}, {1, 4, 4}, {2, 8, 4}};
-    const VkSpecializationInfo specialization = {ESI_COUNT(entries), entries, sizeof constants, constants};
+    const esi_vk_tile t = esi_vk_product_tile(d, p->kind);
+    const uint32_t invocations = p->shader == ESI_VK_MATMUL ? t.rows / t.own_rows * (t.cols / t.own_cols) : esi_vk_workgroup(d);
+    const uint32_t constants[] = {invocations, (uint32_t)p->kind, (uint32_t)p->act, t.rows, t.cols, t.own_rows, t.own_cols, t.depth};
+    const VkSpecializationMapEntry all[] = {{0, 0, 4}, {1, 4, 4}, {2, 8, 4}, {3, 12, 4}, {4, 16, 4}, {5, 20, 4}, {6, 24, 4}, {7, 28, 4}};
+    const VkSpecializationInfo specialization = {p->shader == ESI_VK_MATMUL ? 8 : 3, all, sizeof constants, constants};
     VkComputePipelineCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
         .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO, .stage = VK_SHADER_STAGE_COMPUTE_BIT, .pName = "main",
