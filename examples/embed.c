@@ -39,7 +39,7 @@ int main(int argc, char **argv)
     if (st == ESPALIER_OK) {
         espalier_generate_params params = espalier_generate_params_default(model);
         espalier_context_set_progress(ctx, on_progress, NULL);
-        st = espalier_generate(ctx, &asset, model, &picture, ESPALIER_MATTE_ALPHA, argv[2], &params);
+        st = espalier_generate(ctx, &asset, model, &picture, NULL, argv[2], &params);
     }
     if (st == ESPALIER_OK) {
         /* The asset stays as it is: finish it as often as you like. espalier_asset_dump() keeps it for another day. */

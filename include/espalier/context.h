@@ -81,7 +81,8 @@ ESPALIER_API void espalier_context_cancel(espalier_context *ctx);
 ESPALIER_API void espalier_context_reset_cancel(espalier_context *ctx);
 
 /* Progress of a stage: `done` of `total` equal pieces of work (total 0 = unknown). `stage` is one of "preprocess", "condition",
- * "structure", "shape", "texture", "decode", "finish". Called from the thread that runs the call. A non-zero return value cancels. */
+ * "structure", "shape", "texture", "decode", "finish"; or "matte". Called from the thread that runs the call. A non-zero return value
+ * cancels. */
 typedef int (*espalier_progress_fn)(void *user, const char *stage, uint64_t done, uint64_t total);
 /* fn NULL = none, the default. `user` is passed on. */
 ESPALIER_API void espalier_context_set_progress(espalier_context *ctx, espalier_progress_fn fn, void *user);

@@ -21,6 +21,7 @@
 #include <espalier/context.h>
 #include <espalier/image.h>
 #include <espalier/inspect.h>
+#include <espalier/matte.h>
 #include <espalier/mesh.h>
 #include <espalier/model.h>
 #include <espalier/pipeline.h>

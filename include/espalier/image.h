@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * espalier/image.h: pictures in (PNG, JPEG, WebP) and out (PNG).
+ * espalier/image.h: pictures in (PNG, JPEG, WebP) and out (PNG, WebP).
  */
 #ifndef ESPALIER_IMAGE_H
 #define ESPALIER_IMAGE_H
@@ -44,6 +44,12 @@ ESPALIER_API int espalier_image_has_alpha(const espalier_image *image);
 /* Write a PNG atomically (temporary name, fsync, rename): after a failure the file at `path` is what it was. ESPALIER_ERR_OUTPUT,
  * ESPALIER_ERR_ARG (an empty picture). */
 ESPALIER_API espalier_status espalier_image_save_png(espalier_context *ctx, const espalier_image *image, const char *path);
+
+/* By suffix: .png, or .webp (lossless; a mask becomes gray RGB). Atomic as above. ERR_OUTPUT; ERR_ARG (another suffix, an empty picture);
+ * ERR_RESOURCE: a side over the 16383 pixels of WebP. */
+ESPALIER_API espalier_status espalier_image_save(espalier_context *ctx, const espalier_image *image, const char *path);
+/* 1 if espalier_image_save() knows the suffix of `path`. */
+ESPALIER_API int espalier_image_can_save(const char *path);
 
 #ifdef __cplusplus
 }

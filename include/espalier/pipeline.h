@@ -12,6 +12,7 @@
 #define ESPALIER_PIPELINE_H
 
 #include <espalier/image.h>
+#include <espalier/matte.h>
 #include <espalier/model.h>
 
 #ifdef __cplusplus
@@ -49,15 +50,11 @@ ESPALIER_API espalier_generate_params espalier_generate_params_default(const esp
 
 /* --------------------------------------------------------------- stages */
 
-typedef enum espalier_matte {
-    ESPALIER_MATTE_ALPHA = 0,        /* the picture must have transparency; refused otherwise */
-    ESPALIER_MATTE_NONE = 1          /* take the picture whole if it has none */
-} espalier_matte;
-
-/* Crop to the object and premultiply on black: *out is an RGB square, released with espalier_image_free(). ERR_INPUT: no transparency, or
- * nothing opaque in it. `name` is for messages; it and report may be NULL. */
+/* Cut the object out (matte.h), crop to it and premultiply on black: *out is an RGB square, released with espalier_image_free(). matting
+ * NULL: the picture must have transparency. Larger pictures are reduced to 1024 first, as TRELLIS.2 does. `name` is for messages; it and
+ * report may be NULL. The statuses of espalier_matting_cut(); ERR_INPUT also: an object less than three pixels across. */
 ESPALIER_API espalier_status espalier_preprocess(espalier_context *ctx, espalier_image *out, const espalier_image *picture,
-                                                 espalier_matte matte, const char *name, espalier_report *report);
+                                                 espalier_matting *matting, const char *name, espalier_report *report);
 
 /* Image tokens. `picture` is the result of espalier_preprocess(). with_1024: also the 1024 view (every pipeline but 512 needs it).
  * report may be NULL. ERR_MODEL: the encoder is missing or its weights are damaged; ERR_SOUNDNESS: NaN. */
@@ -107,9 +104,9 @@ ESPALIER_API espalier_status espalier_decode(espalier_context *ctx, espalier_ass
  * params->force is 0. */
 ESPALIER_API espalier_status espalier_finish(espalier_context *ctx, espalier_asset *asset, const espalier_generate_params *params);
 
-/* All stages from a picture (matte and name as above). Checks the model for completeness before any work. The statuses of all stages. */
+/* All stages from a picture (matting and name as above). Checks the model for completeness before any work. The statuses of all stages. */
 ESPALIER_API espalier_status espalier_generate(espalier_context *ctx, espalier_asset **out, const espalier_model *model,
-                                               const espalier_image *picture, espalier_matte matte, const char *name,
+                                               const espalier_image *picture, espalier_matting *matting, const char *name,
                                                const espalier_generate_params *params);
 
 /* What each stage of known size will need at most: lines to the log and *largest_bytes, which may be NULL. Sizes that depend on the picture

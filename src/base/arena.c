@@ -8,6 +8,8 @@
 #include "base/base.h"
 #include "base/private.h"
 
+#include <stdio.h>
+
 #ifdef ESI_ASAN
 #include <sanitizer/asan_interface.h>
 #  define POISON(p, n)   ASAN_POISON_MEMORY_REGION(p, n)
@@ -91,6 +93,19 @@ char *esi_arena_strdup(espalier_context *ctx, esi_arena *arena, const char *text
     char *copy = esi_arena_alloc(ctx, arena, size, 1);
     if (copy != NULL && len != 0) memcpy(copy, text, len);
     return copy;
+}
+
+char *esi_arena_format(espalier_context *ctx, esi_arena *arena, const char *format, ...)
+{
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    int len = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    char *text = len < 0 ? NULL : esi_arena_alloc(ctx, arena, (size_t)len + 1, 1);
+    if (text) vsnprintf(text, (size_t)len + 1, format, again);
+    va_end(again);
+    return text;
 }
 
 esi_arena_mark esi_arena_get_mark(const esi_arena *arena)

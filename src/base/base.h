@@ -113,6 +113,8 @@ typedef struct esi_arena {
 typedef struct esi_arena_mark { struct esi_arena_block *block; size_t used; } esi_arena_mark;
 void *esi_arena_alloc(espalier_context *ctx, esi_arena *arena, size_t count, size_t size);   /* zeroed; NULL after esi_fail */
 char *esi_arena_strdup(espalier_context *ctx, esi_arena *arena, const char *text, size_t len);
+/* printf into the arena. */
+char *esi_arena_format(espalier_context *ctx, esi_arena *arena, const char *format, ...) ESI_PRINTF(3, 4);
 esi_arena_mark esi_arena_get_mark(const esi_arena *arena);
 void esi_arena_release(espalier_context *ctx, esi_arena *arena, esi_arena_mark mark);        /* everything after the mark */
 void esi_arena_free(espalier_context *ctx, esi_arena *arena);

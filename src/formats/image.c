@@ -5,6 +5,7 @@
  * are left out of builds without image libraries.
  */
 #include "formats/image_codecs.h"
+#include "formats/image_encode.h"
 
 /* ------------------------------------------------------------ pictures */
 
@@ -238,18 +239,73 @@ espalier_status espalier_image_load(espalier_context *ctx, espalier_image *out, 
     return esi_leave(ctx, &fp, st);
 }
 
-espalier_status espalier_image_save_png(espalier_context *ctx, const espalier_image *image, const char *path)
+/* ------------------------------------------------------------- encoding */
+
+static espalier_status check_writable(espalier_context *ctx, const espalier_image *image, const char *path)
+{
+    const bool channels = image->channels == 1 || image->channels == 3 || image->channels == 4;
+    if (image->pixels != NULL && image->width > 0 && image->height > 0 && channels) return ESPALIER_OK;
+    return esi_fail(ctx, ESPALIER_ERR_ARG, "%s: no picture to write", path);
+}
+
+static espalier_status spread_gray(espalier_context *ctx, espalier_image *out, const espalier_image *gray)
+{
+    espalier_status st = esi_image_new(ctx, out, gray->width, gray->height, 3);
+    if (st != ESPALIER_OK) return st;
+    for (size_t i = 0, n = esi_image_size(gray); i < n; i++) memset(out->pixels + 3 * i, gray->pixels[i], 3);
+    return ESPALIER_OK;
+}
+
+static espalier_status save_webp(espalier_context *ctx, const espalier_image *image, const char *path)
+{
+    espalier_image rgb = {0};
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    espalier_status st = image->channels == 1 ? spread_gray(ctx, &rgb, image) : ESPALIER_OK;
+
+    if (st != ESPALIER_OK) return st;
+    if (image->channels == 1) image = &rgb;
+    const esi_texture picture = {image->pixels, image->width, image->height, image->channels};
+    st = esi_webp_encode(ctx, &bytes, &size, &picture, true, 100);
+    if (st == ESPALIER_OK) st = esi_file_write_all(ctx, path, bytes, size);
+    esi_free(ctx, bytes);
+    espalier_image_free(&rgb);
+    return st;
+}
+
+static bool has_suffix(const char *path, const char *suffix)
+{
+    const char *own = esi_path_suffix(path);
+    for (; *own && *suffix; own++, suffix++)
+        if (*own != *suffix && (*own < 'A' || *own > 'Z' || *own - 'A' + 'a' != *suffix)) return false;
+    return *own == *suffix;
+}
+
+int espalier_image_can_save(const char *path)
+{
+    return path != NULL && (has_suffix(path, ".png") || has_suffix(path, ".webp"));
+}
+
+espalier_status espalier_image_save(espalier_context *ctx, const espalier_image *image, const char *path)
 {
     esi_fp_state fp;
-    espalier_status st;
 
     if (ctx == NULL || image == NULL || path == NULL) return esi_refuse_null(ctx, __func__);
     esi_enter(ctx, &fp);
-    if (image->pixels == NULL || image->width == 0 || image->height == 0 ||
-        (image->channels != 1 && image->channels != 3 && image->channels != 4)) {
-        st = esi_fail(ctx, ESPALIER_ERR_ARG, "%s: no picture to write", path);
-    } else {
-        st = esi_png_save(ctx, image, path);
-    }
+    espalier_status st = check_writable(ctx, image, path);
+    if (st == ESPALIER_OK && !espalier_image_can_save(path))
+        st = esi_fail(ctx, ESPALIER_ERR_ARG, "%s: pictures are written as .png or .webp", path);
+    if (st == ESPALIER_OK) st = has_suffix(path, ".png") ? esi_png_save(ctx, image, path) : save_webp(ctx, image, path);
+    return esi_leave(ctx, &fp, st);
+}
+
+espalier_status espalier_image_save_png(espalier_context *ctx, const espalier_image *image, const char *path)
+{
+    esi_fp_state fp;
+
+    if (ctx == NULL || image == NULL || path == NULL) return esi_refuse_null(ctx, __func__);
+    esi_enter(ctx, &fp);
+    espalier_status st = check_writable(ctx, image, path);
+    if (st == ESPALIER_OK) st = esi_png_save(ctx, image, path);
     return esi_leave(ctx, &fp, st);
 }

@@ -8,10 +8,7 @@
 #include "formats/image_codecs.h"
 #include "formats/image_resize.h"
 
-enum {
-    MAX_SIDE = 1024,
-    FOREGROUND_ALPHA = 204     /* 0.8 * 255: pixels above it belong to the object */
-};
+#define MAX_SIDE 1024
 
 const float esi_imagenet_mean[3] = {0.485f, 0.456f, 0.406f};
 const float esi_imagenet_deviation[3] = {0.229f, 0.224f, 0.225f};
@@ -60,8 +57,8 @@ static espalier_status without_alpha(espalier_context *ctx, espalier_image *out,
 }
 
 /* Step 3, with a matting network: *out = colour of `in`, alpha from the network. */
-static espalier_status matte_picture(espalier_context *ctx, espalier_image *out, const espalier_image *in, const esi_matte_source *matte,
-                                     esi_preprocess_steps *steps)
+static espalier_status matte_by_network(espalier_context *ctx, espalier_image *out, const espalier_image *in,
+                                        const esi_matte_source *matte, esi_preprocess_steps *steps)
 {
     espalier_image rgb = {0}, mask = {0};
 
@@ -105,14 +102,14 @@ static espalier_status find_box(espalier_context *ctx, crop_box *box, const espa
     for (uint32_t y = 0; y < rgba->height; y++) {
         const uint8_t *row = rgba->pixels + (size_t)y * rgba->width * 4;
         for (uint32_t x = 0; x < rgba->width; x++) {
-            if (row[(size_t)x * 4 + 3] <= FOREGROUND_ALPHA) continue;
+            if (row[(size_t)x * 4 + 3] <= ESI_FOREGROUND_ALPHA) continue;
             x0 = ESI_MIN(x0, (int64_t)x);
             x1 = ESI_MAX(x1, (int64_t)x);
             y0 = ESI_MIN(y0, (int64_t)y);
             y1 = (int64_t)y;
         }
     }
-    if (x1 < 0) return esi_fail(ctx, ESPALIER_ERR_INPUT, "%s: no foreground: no pixel has alpha above %d", name, FOREGROUND_ALPHA);
+    if (x1 < 0) return esi_fail(ctx, ESPALIER_ERR_INPUT, "%s: no foreground: no pixel has alpha above %d", name, ESI_FOREGROUND_ALPHA);
 
     int64_t radius = ESI_MAX(x1 - x0, y1 - y0) / 2;
     if (radius == 0) return esi_fail(ctx, ESPALIER_ERR_INPUT, "%s: the foreground is less than three pixels across", name);
@@ -157,25 +154,62 @@ static espalier_status on_black(espalier_context *ctx, espalier_image *out, cons
 
 /* ------------------------------------------------------------- the whole */
 
-/* Steps 2 and 3: *rgba = the picture at most 1024 a side with the alpha to cut out by. */
-static espalier_status prepare(espalier_context *ctx, espalier_image *rgba, const espalier_image *in, const esi_matte_source *matte,
-                               const char *name, esi_preprocess_steps *steps)
+static const char *name_of(const esi_matte_source *matte)
 {
-    const bool has_alpha = espalier_image_has_alpha(in) != 0;
+    return matte->name != NULL ? matte->name : "picture";
+}
+
+/* Steps 2 and 3: *rgba = the picture, at most 1024 a side when `reduced`, with the alpha to cut out by. */
+static espalier_status prepare(espalier_context *ctx, espalier_image *rgba, const espalier_image *in, const esi_matte_source *matte,
+                               bool reduced, esi_preprocess_steps *steps)
+{
+    const bool transparent = espalier_image_has_alpha(in) != 0, has_alpha = transparent && !matte->over_alpha;
     const espalier_image *current = in;
+    espalier_image plain = {0};
+    espalier_status st = ESPALIER_OK;
 
     if (!has_alpha && !matte->opaque && matte->fn == NULL) {
         return esi_fail(ctx, ESPALIER_ERR_INPUT,
-                        "%s: the picture has no transparency; cut the object out first, or take it whole with --matte none", name);
+                        "%s: the picture has no transparency; cut the object out first, or take it whole with --matte none",
+                        name_of(matte));
     }
-    if (ESI_MAX(in->width, in->height) > MAX_SIDE) {
-        espalier_status st = reduce(ctx, &steps->resized, in, name);
-        if (st != ESPALIER_OK) return st;
+    if (transparent && !has_alpha) { /* first, because resizing premultiplies */
+        st = without_alpha(ctx, &plain, in);
+        current = &plain;
+    }
+    if (st == ESPALIER_OK && reduced && ESI_MAX(in->width, in->height) > MAX_SIDE) {
+        st = reduce(ctx, &steps->resized, current, name_of(matte));
         current = &steps->resized;
     }
-    if (has_alpha) return copy_image(ctx, rgba, current);
-    if (matte->opaque) return with_alpha(ctx, rgba, current, NULL);
-    return matte_picture(ctx, rgba, current, matte, steps);
+    if (st != ESPALIER_OK) goto done;
+    if (has_alpha)
+        st = copy_image(ctx, rgba, current);
+    else if (matte->opaque)
+        st = with_alpha(ctx, rgba, current, NULL);
+    else
+        st = matte_by_network(ctx, rgba, current, matte, steps);
+    if (st == ESPALIER_OK && matte->check != NULL) st = matte->check(matte->user, ctx, rgba);
+done:
+    espalier_image_free(&plain);
+    return st;
+}
+
+static espalier_status check_picture(espalier_context *ctx, const espalier_image *in, const char *name)
+{
+    if (in->pixels != NULL && (in->channels == 3 || in->channels == 4)) return ESPALIER_OK;
+    return esi_fail(ctx, ESPALIER_ERR_ARG, "%s: not an RGB or RGBA picture", name);
+}
+
+espalier_status esi_matte_picture(espalier_context *ctx, espalier_image *rgba, const espalier_image *in, const esi_matte_source *matte)
+{
+    esi_preprocess_steps steps = {0};
+
+    memset(rgba, 0, sizeof *rgba);
+    espalier_status st = check_picture(ctx, in, name_of(matte));
+    if (st == ESPALIER_OK) st = prepare(ctx, rgba, in, matte, false, &steps);
+    esi_preprocess_steps_free(&steps);
+    if (st != ESPALIER_OK) espalier_image_free(rgba);
+    return st;
 }
 
 void esi_preprocess_steps_free(esi_preprocess_steps *steps)
@@ -198,12 +232,11 @@ espalier_status esi_preprocess(espalier_context *ctx, espalier_image *out_rgb, c
     memset(out_rgb, 0, sizeof *out_rgb);
     if (steps != NULL) memset(steps, 0, sizeof *steps);
     if (matte == NULL) matte = &no_matte;
-    const char *name = matte->name != NULL ? matte->name : "picture";
-    if (in->pixels == NULL || (in->channels != 3 && in->channels != 4)) {
-        return esi_fail(ctx, ESPALIER_ERR_ARG, "%s: not an RGB or RGBA picture", name);
-    }
+    const char *name = name_of(matte);
+    st = check_picture(ctx, in, name);
+    if (st != ESPALIER_OK) return st;
 
-    st = prepare(ctx, &rgba, in, matte, name, &local);
+    st = prepare(ctx, &rgba, in, matte, true, &local);
     if (st != ESPALIER_OK) goto done;
     st = find_box(ctx, &box, &rgba, name);
     if (st != ESPALIER_OK) goto done;

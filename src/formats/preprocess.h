@@ -10,11 +10,16 @@
 
 #include <espalier/image.h>
 
+#define ESI_FOREGROUND_ALPHA 204   /* 0.8 * 255: pixels above it belong to the object */
+
 /* Where the alpha of a picture without transparency comes from. All zero: from nowhere, such a picture is refused. */
 typedef struct esi_matte_source {
     /* Fill *mask (1 channel, the size of `rgb`) for `rgb` (3 channels); the caller frees it. NULL = none. */
     espalier_status (*fn)(void *user, espalier_context *ctx, const espalier_image *rgb, espalier_image *mask);
+    /* Sees the RGBA picture, wherever its alpha is from, before the object is looked for in it; may change the alpha. NULL = none. */
+    espalier_status (*check)(void *user, espalier_context *ctx, espalier_image *rgba);
     void *user;
+    bool over_alpha;           /* as if the picture had no transparency */
     bool opaque;               /* take the picture whole; wins over fn */
     const char *name;          /* of the picture, for messages; NULL = "picture" */
 } esi_matte_source;
@@ -26,6 +31,10 @@ typedef struct esi_preprocess_steps {
     espalier_image crop;       /* RGBA square */
 } esi_preprocess_steps;
 void esi_preprocess_steps_free(esi_preprocess_steps *steps);       /* NULL and zeroed are fine */
+
+/* *rgba = `in` (RGB or RGBA) with the alpha to cut out by, at its own size; the first half of the following. ERR_INPUT: no transparency and
+ * no matte. */
+espalier_status esi_matte_picture(espalier_context *ctx, espalier_image *rgba, const espalier_image *in, const esi_matte_source *matte);
 
 /* *out_rgb = the object of `in` (RGB or RGBA) on black, a square of at most about 1024 a side. `matte` may be NULL (= all zero), steps too.
  * ESPALIER_ERR_INPUT: no transparency and no matte, no pixel with alpha above 204, an object of one pixel, a picture too thin to reduce.

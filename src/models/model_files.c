@@ -6,9 +6,6 @@
  */
 #include "models/model_files.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 #define REF_MAX_BYTES 65536 /* of refs/main in a cache, which holds one hash */
 
 /* Role names of pipeline.json and file names of the GGUF layout, in the order of espalier_role. */
@@ -31,21 +28,6 @@ const char *espalier_role_name(espalier_role role)
     return (int)role >= 0 && role < ESPALIER_ROLE_COUNT ? role_table[role].name : "?";
 }
 
-/* printf into the arena. */
-static char *arena_format(espalier_context *ctx, esi_arena *arena, const char *format, ...) ESI_PRINTF(3, 4);
-static char *arena_format(espalier_context *ctx, esi_arena *arena, const char *format, ...)
-{
-    va_list args, again;
-    va_start(args, format);
-    va_copy(again, args);
-    int len = vsnprintf(NULL, 0, format, args);
-    va_end(args);
-    char *text = len < 0 ? NULL : esi_arena_alloc(ctx, arena, (size_t)len + 1, 1);
-    if (text) vsnprintf(text, (size_t)len + 1, format, again);
-    va_end(again);
-    return text;
-}
-
 /* ------------------------------------------------------------- candidates */
 
 /* Tries paths one after the other; the first that is there wins. */
@@ -61,8 +43,8 @@ static bool try_stem(search *s, const char *base)
 {
     static const char *const suffixes[] = {".safetensors", ".gguf"};
     for (size_t i = 0; base && i < ESI_COUNT(suffixes); i++) {
-        char *weights = arena_format(s->ctx, &s->files->arena, "%s%s", base, suffixes[i]);
-        char *config = arena_format(s->ctx, &s->files->arena, "%s.json", base);
+        char *weights = esi_arena_format(s->ctx, &s->files->arena, "%s%s", base, suffixes[i]);
+        char *config = esi_arena_format(s->ctx, &s->files->arena, "%s.json", base);
         if (!weights || !config) break;
         if (!esi_path_is_file(weights)) continue;
         s->role->weights = weights;
@@ -77,8 +59,8 @@ static bool try_stem(search *s, const char *base)
 static bool try_encoder_dir(search *s, const char *dir)
 {
     if (!dir || !esi_path_is_dir(dir)) return false;
-    char *weights = arena_format(s->ctx, &s->files->arena, "%s/model.safetensors", dir);
-    char *config = arena_format(s->ctx, &s->files->arena, "%s/config.json", dir);
+    char *weights = esi_arena_format(s->ctx, &s->files->arena, "%s/model.safetensors", dir);
+    char *config = esi_arena_format(s->ctx, &s->files->arena, "%s/config.json", dir);
     if (!weights || !config) {
         s->status = ESPALIER_ERR_RESOURCE;
         return false;
@@ -89,21 +71,19 @@ static bool try_encoder_dir(search *s, const char *dir)
     return true;
 }
 
-/* "<hub>/models--org--repo/snapshots/<hash>" of a Hugging Face cache, the hash named by refs/main or else the last one by name; NULL if
- * absent, or without memory: then an error is pending. */
-static char *cache_snapshot(espalier_context *ctx, esi_arena *arena, const char *repo_dir)
+char *esi_model_cache_snapshot(espalier_context *ctx, esi_arena *arena, const char *repo_dir)
 {
-    char *snapshots = arena_format(ctx, arena, "%s/snapshots", repo_dir);
+    char *snapshots = esi_arena_format(ctx, arena, "%s/snapshots", repo_dir);
     if (!snapshots || !esi_path_is_dir(snapshots)) return NULL;
 
-    char *ref_path = arena_format(ctx, arena, "%s/refs/main", repo_dir);
+    char *ref_path = esi_arena_format(ctx, arena, "%s/refs/main", repo_dir);
     if (ref_path && esi_path_is_file(ref_path)) {
         uint8_t *hash = NULL;
         size_t len = 0;
         espalier_status st = esi_file_read(ctx, &hash, &len, ref_path, REF_MAX_BYTES, ESPALIER_ERR_MODEL);
         if (st == ESPALIER_OK) {
             while (len > 0 && (hash[len - 1] == '\n' || hash[len - 1] == '\r' || hash[len - 1] == ' ')) hash[--len] = 0;
-            char *dir = arena_format(ctx, arena, "%s/%s", snapshots, (const char *)hash);
+            char *dir = esi_arena_format(ctx, arena, "%s/%s", snapshots, (const char *)hash);
             esi_free(ctx, hash);
             if (dir && len > 0 && esi_path_is_dir(dir)) return dir;
         } else if (st != ESPALIER_ERR_RESOURCE) {
@@ -117,14 +97,14 @@ static char *cache_snapshot(espalier_context *ctx, esi_arena *arena, const char 
         if (st != ESPALIER_ERR_RESOURCE) esi_clear_error(ctx);
         return NULL;
     }
-    return count > 0 ? arena_format(ctx, arena, "%s/%s", snapshots, names[count - 1]) : NULL;
+    return count > 0 ? esi_arena_format(ctx, arena, "%s/%s", snapshots, names[count - 1]) : NULL;
 }
 
 /* Where another repository of the same hub may lie relative to this root when both are in a Hugging Face cache. */
 static char *cache_sibling(search *s, const char *org, const char *repo)
 {
-    char *repo_dir = arena_format(s->ctx, &s->files->arena, "%s/../../../models--%s--%s", s->files->directory, org, repo);
-    return repo_dir && esi_path_is_dir(repo_dir) ? cache_snapshot(s->ctx, &s->files->arena, repo_dir) : NULL;
+    char *repo_dir = esi_arena_format(s->ctx, &s->files->arena, "%s/../../../models--%s--%s", s->files->directory, org, repo);
+    return repo_dir && esi_path_is_dir(repo_dir) ? esi_model_cache_snapshot(s->ctx, &s->files->arena, repo_dir) : NULL;
 }
 
 /* Split "org/repo/path in repo"; false if there are fewer than three parts. */
@@ -144,20 +124,20 @@ static espalier_status find_stem(espalier_context *ctx, esi_model_files *files, 
     search s = {ctx, files, &files->role[id], ESPALIER_OK};
     esi_arena *arena = &files->arena;
     const char *root = files->directory;
-    s.role->wanted = arena_format(ctx, arena, "%s.safetensors", stem);
+    s.role->wanted = esi_arena_format(ctx, arena, "%s.safetensors", stem);
     if (!s.role->wanted) return ESPALIER_ERR_RESOURCE;
 
     if (stem[0] == '/') return try_stem(&s, stem), s.status;
-    if (try_stem(&s, arena_format(ctx, arena, "%s/%s", root, stem))) return ESPALIER_OK;
+    if (try_stem(&s, esi_arena_format(ctx, arena, "%s/%s", root, stem))) return ESPALIER_OK;
     char *org = NULL, *repo = NULL;
     const char *rest = NULL;
     if (split_hub_path(ctx, arena, stem, &org, &repo, &rest)) {
-        if (try_stem(&s, arena_format(ctx, arena, "%s/../%s/%s/%s", root, org, repo, rest))) return ESPALIER_OK;
-        if (try_stem(&s, arena_format(ctx, arena, "%s/../%s/%s", root, repo, rest))) return ESPALIER_OK;
+        if (try_stem(&s, esi_arena_format(ctx, arena, "%s/../%s/%s/%s", root, org, repo, rest))) return ESPALIER_OK;
+        if (try_stem(&s, esi_arena_format(ctx, arena, "%s/../%s/%s", root, repo, rest))) return ESPALIER_OK;
         char *snapshot = cache_sibling(&s, org, repo);
-        if (snapshot && try_stem(&s, arena_format(ctx, arena, "%s/%s", snapshot, rest))) return ESPALIER_OK;
+        if (snapshot && try_stem(&s, esi_arena_format(ctx, arena, "%s/%s", snapshot, rest))) return ESPALIER_OK;
     }
-    try_stem(&s, arena_format(ctx, arena, "%s/%s", root, esi_path_name(stem)));
+    try_stem(&s, esi_arena_format(ctx, arena, "%s/%s", root, esi_path_name(stem)));
     return s.status;
 }
 
@@ -172,22 +152,22 @@ static espalier_status find_encoder(espalier_context *ctx, esi_model_files *file
     search s = {ctx, files, &files->role[ESPALIER_ROLE_IMAGE_ENCODER], ESPALIER_OK};
     esi_arena *arena = &files->arena;
     const char *root = files->directory;
-    s.role->wanted = arena_format(ctx, arena, "%s/model.safetensors", name);
+    s.role->wanted = esi_arena_format(ctx, arena, "%s/model.safetensors", name);
     if (!s.role->wanted) return ESPALIER_ERR_RESOURCE;
 
     if (name[0] == '/' && try_encoder_dir(&s, name)) return ESPALIER_OK;
-    if (try_encoder_dir(&s, arena_format(ctx, arena, "%s/%s", root, name))) return ESPALIER_OK;
-    if (try_encoder_dir(&s, arena_format(ctx, arena, "%s/%s", root, esi_path_name(name)))) return ESPALIER_OK;
+    if (try_encoder_dir(&s, esi_arena_format(ctx, arena, "%s/%s", root, name))) return ESPALIER_OK;
+    if (try_encoder_dir(&s, esi_arena_format(ctx, arena, "%s/%s", root, esi_path_name(name)))) return ESPALIER_OK;
 
     char **entries = NULL;
     size_t count = 0;
     espalier_status st = esi_dir_list(ctx, arena, root, &entries, &count, ESPALIER_ERR_MODEL);
     if (st != ESPALIER_OK) return st;
     for (size_t i = 0; i < count; i++)
-        if (strncmp(entries[i], "dinov3", 6) == 0 && try_encoder_dir(&s, arena_format(ctx, arena, "%s/%s", root, entries[i])))
+        if (strncmp(entries[i], "dinov3", 6) == 0 && try_encoder_dir(&s, esi_arena_format(ctx, arena, "%s/%s", root, entries[i])))
             return ESPALIER_OK;
     for (size_t i = 0; i < ESI_COUNT(elsewhere); i++)
-        if (try_encoder_dir(&s, arena_format(ctx, arena, "%s/%s", root, elsewhere[i]))) return ESPALIER_OK;
+        if (try_encoder_dir(&s, esi_arena_format(ctx, arena, "%s/%s", root, elsewhere[i]))) return ESPALIER_OK;
     if (try_encoder_dir(&s, cache_sibling(&s, "facebook", "dinov3-vitl16-pretrain-lvd1689m"))) return ESPALIER_OK;
     if (try_encoder_dir(&s, cache_sibling(&s, "timm", "vit_large_patch16_dinov3.lvd1689m"))) return ESPALIER_OK;
     return esi_error_pending(ctx) ? ESPALIER_ERR_RESOURCE : s.status; /* a path was not tried for want of memory */
@@ -200,7 +180,7 @@ static espalier_status add_gguf(espalier_context *ctx, esi_model_files *files)
 {
     for (int role = 0; role < ESPALIER_ROLE_COUNT; role++) {
         if (files->role[role].weights) continue;
-        char *path = arena_format(ctx, &files->arena, "%s/%s", files->directory, role_table[role].gguf);
+        char *path = esi_arena_format(ctx, &files->arena, "%s/%s", files->directory, role_table[role].gguf);
         if (!path) return ESPALIER_ERR_RESOURCE;
         if (esi_path_is_file(path)) files->role[role].weights = path;
     }
@@ -239,7 +219,7 @@ static espalier_status find_gguf(espalier_context *ctx, esi_model_files *files)
 static bool has_gguf(espalier_context *ctx, esi_arena *arena, const char *dir)
 {
     for (int role = 0; role < ESPALIER_ROLE_COUNT; role++) {
-        char *path = arena_format(ctx, arena, "%s/%s", dir, role_table[role].gguf);
+        char *path = esi_arena_format(ctx, arena, "%s/%s", dir, role_table[role].gguf);
         if (path && esi_path_is_file(path)) return true;
     }
     return false;
@@ -252,13 +232,13 @@ static espalier_status find_root(espalier_context *ctx, esi_model_files *files, 
     esi_arena *arena = &files->arena;
     char *candidates[3];
     candidates[0] = esi_arena_strdup(ctx, arena, directory, strlen(directory));
-    candidates[1] = arena_format(ctx, arena, "%s/TRELLIS.2-4B", directory);
-    candidates[2] = cache_snapshot(ctx, arena, directory);
+    candidates[1] = esi_arena_format(ctx, arena, "%s/TRELLIS.2-4B", directory);
+    candidates[2] = esi_model_cache_snapshot(ctx, arena, directory);
     *pipeline_path = NULL;
     if (esi_error_pending(ctx)) return ESPALIER_ERR_RESOURCE;
     for (size_t i = 0; i < ESI_COUNT(candidates); i++) {
         if (!candidates[i]) continue;
-        char *path = arena_format(ctx, arena, "%s/pipeline.json", candidates[i]);
+        char *path = esi_arena_format(ctx, arena, "%s/pipeline.json", candidates[i]);
         if (!path) return ESPALIER_ERR_RESOURCE;
         if (!esi_path_is_file(path)) continue;
         files->directory = candidates[i];
@@ -279,8 +259,8 @@ static espalier_status apply_override(espalier_context *ctx, esi_model_files *fi
                             esi_path_is_dir(path) ? "is a directory; name the file in it" : "no such file", role_name);
         esi_arena *arena = &files->arena;
         size_t stem = strlen(path) - strlen(esi_path_suffix(path));
-        char *beside = arena_format(ctx, arena, "%.*s.json", (int)stem, path);
-        char *folder = arena_format(ctx, arena, "%.*sconfig.json", (int)(esi_path_name(path) - path), path);
+        char *beside = esi_arena_format(ctx, arena, "%.*s.json", (int)stem, path);
+        char *folder = esi_arena_format(ctx, arena, "%.*sconfig.json", (int)(esi_path_name(path) - path), path);
         files->role[role].weights = esi_arena_strdup(ctx, arena, path, strlen(path));
         files->role[role].wanted = files->role[role].weights;
         if (!beside || !folder || !files->role[role].weights) return ESPALIER_ERR_RESOURCE;

@@ -31,4 +31,8 @@ typedef struct esi_model_files {
 espalier_status esi_model_files_find(espalier_context *ctx, esi_model_files *out, const char *directory, const char *const *overrides);
 void esi_model_files_free(espalier_context *ctx, esi_model_files *files);
 
+/* "<repo_dir>/snapshots/<hash>" where repo_dir is "<hub>/models--org--repo" of a Hugging Face cache: the hash that refs/main names, or else
+ * the last one by name; NULL if absent, or without memory: then an error is pending. */
+char *esi_model_cache_snapshot(espalier_context *ctx, esi_arena *arena, const char *repo_dir);
+
 #endif

@@ -2,13 +2,31 @@
  *
  * condition.c: the first two stages, picture -> square on black -> image tokens.
  */
+#include "pipeline/cut.h"
 #include "pipeline/report.h"
 #include "pipeline/stages.h"
 
 #include "formats/image_codecs.h"
 #include "formats/preprocess.h"
 
-espalier_status espalier_preprocess(espalier_context *ctx, espalier_image *out, const espalier_image *picture, espalier_matte matte,
+static espalier_status note_picture(espalier_report *report, const espalier_image *picture, const espalier_image *square,
+                                    const espalier_matte_stats *matte)
+{
+    if (!report) return ESPALIER_OK;
+    esi_free(report->owner, report->matte_file);
+    report->matte_file = matte->network_file ? esi_strdup(report->owner, matte->network_file) : NULL;
+    if (matte->network_file && !report->matte_file) return ESPALIER_ERR_RESOURCE;
+    report->has_picture = true;
+    report->picture_width = picture->width;
+    report->picture_height = picture->height;
+    report->picture_hash = esi_image_hash(picture);
+    report->preprocessed_hash = esi_image_hash(square);
+    report->matte = *matte;
+    report->matte.network_file = NULL;
+    return ESPALIER_OK;
+}
+
+espalier_status espalier_preprocess(espalier_context *ctx, espalier_image *out, const espalier_image *picture, espalier_matting *matting,
                                     const char *name, espalier_report *report)
 {
     esi_fp_state fp;
@@ -16,18 +34,16 @@ espalier_status espalier_preprocess(espalier_context *ctx, espalier_image *out, 
     if (!ctx || !out || !picture) return esi_refuse_null(ctx, __func__);
     esi_enter(ctx, &fp);
     esi_stage_timer timer = esi_stage_begin(ctx, report, ESI_STAGE_PREPROCESS);
-    esi_matte_source source = {.opaque = matte == ESPALIER_MATTE_NONE, .name = name};
+    esi_cut cut = {.matting = matting, .name = name};
+    esi_matte_source source;
 
     espalier_status st = esi_progress(ctx, "preprocess", 0, 1);
+    if (st == ESPALIER_OK) st = esi_cut_begin(ctx, &cut, &source, picture);
     if (st == ESPALIER_OK) st = esi_preprocess(ctx, out, picture, &source, NULL);
-    if (st == ESPALIER_OK && report) {
-        report->has_picture = true;
-        report->picture_width = picture->width;
-        report->picture_height = picture->height;
-        report->picture_hash = esi_image_hash(picture);
-        report->preprocessed_hash = esi_image_hash(out);
-    }
+    if (st == ESPALIER_OK) st = note_picture(report, picture, out, &cut.stats);
     if (st == ESPALIER_OK) st = esi_progress(ctx, "preprocess", 1, 1);
+    if (st != ESPALIER_OK) espalier_image_free(out);
+    if (matting && matting->network) esi_matting_rest(matting->network);
     return esi_leave(ctx, &fp, esi_stage_end(ctx, &timer, st));
 }
 

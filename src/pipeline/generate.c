@@ -25,7 +25,7 @@ static espalier_status note_run(espalier_report *report, const espalier_model *m
 }
 
 static espalier_status run(espalier_context *ctx, espalier_asset **out, const espalier_model *model, const espalier_image *picture,
-                           espalier_matte matte, const char *name, const espalier_generate_params *p, const esi_route *route)
+                           espalier_matting *matting, const char *name, const espalier_generate_params *p, const esi_route *route)
 {
     espalier_image square = {0};
     espalier_condition *cond = NULL;
@@ -33,7 +33,7 @@ static espalier_status run(espalier_context *ctx, espalier_asset **out, const es
     espalier_latent *shape = NULL, *texture = NULL;
     espalier_status st;
 
-    st = espalier_preprocess(ctx, &square, picture, matte, name, p->report);
+    st = espalier_preprocess(ctx, &square, picture, matting, name, p->report);
     if (st != ESPALIER_OK) goto done;
     st = espalier_condition_create(ctx, &cond, model, &square, route->last == 1, p->report);
     if (st != ESPALIER_OK) goto done;
@@ -66,7 +66,7 @@ done:
 }
 
 espalier_status espalier_generate(espalier_context *ctx, espalier_asset **out, const espalier_model *model, const espalier_image *picture,
-                                  espalier_matte matte, const char *name, const espalier_generate_params *params)
+                                  espalier_matting *matting, const char *name, const espalier_generate_params *params)
 {
     esi_fp_state fp;
     esi_route route;
@@ -80,6 +80,6 @@ espalier_status espalier_generate(espalier_context *ctx, espalier_asset **out, c
         esi_route_of(&route, model, params->pipeline);
         st = note_run(params->report, model, params, &route);
     }
-    if (st == ESPALIER_OK) st = run(ctx, out, model, picture, matte, name, params, &route);
+    if (st == ESPALIER_OK) st = run(ctx, out, model, picture, matting, name, params, &route);
     return esi_leave(ctx, &fp, st);
 }

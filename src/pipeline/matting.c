@@ -68,6 +68,27 @@ const char *esi_matting_name(const esi_matting *m)
     return m->birefnet ? "BiRefNet" : esi_u2net_kind_name(esi_u2net_get_kind(m->u2net));
 }
 
+espalier_matte esi_matting_network(const esi_matting *m)
+{
+    if (m->birefnet) return ESPALIER_MATTE_BIREFNET;
+    switch (esi_u2net_get_kind(m->u2net)) {
+    case ESI_U2NETP: return ESPALIER_MATTE_U2NETP;
+    case ESI_ISNET: return ESPALIER_MATTE_ISNET;
+    default: return ESPALIER_MATTE_U2NET;
+    }
+}
+
+static esi_weights *weights_of(const esi_matting *m)
+{
+    return m->birefnet ? esi_birefnet_weights(m->birefnet) : esi_u2net_weights(m->u2net);
+}
+
+void esi_matting_rest(const esi_matting *m)
+{
+    const esi_file_map *map = esi_weights_file(weights_of(m))->map;
+    if (map) esi_file_map_dont_need(map, 0, esi_file_map_size(map));
+}
+
 static esi_matte_recipe recipe_of(const esi_matting *m)
 {
     if (m->birefnet) return ESI_MATTE_BIREFNET;
@@ -106,7 +127,7 @@ espalier_status esi_matting_mask(espalier_context *ctx, esi_matting *m, const es
 
     memset(mask, 0, sizeof *mask);
     if (side == 0) side = esi_matte_side(recipe);
-    st = esi_weights_check_finite(ctx, m->birefnet ? esi_birefnet_weights(m->birefnet) : esi_u2net_weights(m->u2net));
+    st = esi_weights_check_finite(ctx, weights_of(m));
     if (st == ESPALIER_OK) st = esi_matte_prepare(ctx, &pixels, rgb, recipe, side, NULL);
     if (st == ESPALIER_OK) st = run_network(ctx, m, &map, pixels, side);
     if (st == ESPALIER_OK) st = esi_matte_finish(ctx, mask, map, side, recipe, rgb->width, rgb->height, NULL);

@@ -3,6 +3,7 @@
  * report.c: collecting the facts of a run and writing them as JSON.
  */
 #include "pipeline/report.h"
+#include "pipeline/cut.h"
 #include "pipeline/post_report.h"
 
 #include "base/context.h"
@@ -38,6 +39,7 @@ void espalier_report_free(espalier_report *report)
     espalier_context *owner = report->owner;
     esi_text_free(owner, &report->json);
     esi_free(owner, report->model_directory);
+    esi_free(owner, report->matte_file);
     esi_free(owner, report);
     espalier_context_free(owner);
 }
@@ -284,7 +286,10 @@ espalier_status espalier_report_json(espalier_context *ctx, espalier_report *rep
     esi_json_open(&w, NULL, '{');
     esi_json_put_int(&w, "report_version", ESI_REPORT_VERSION);
     put_run(&w, report);
-    if (report->has_picture) put_picture(&w, report);
+    if (report->has_picture) {
+        put_picture(&w, report);
+        esi_put_matte(&w, "matte", &report->matte, report->matte_file);
+    }
     put_stages(&w, report);
     put_decisions(&w, report);
     if (report->has_result) put_result(&w, report);

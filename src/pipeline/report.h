@@ -60,6 +60,8 @@ struct espalier_report {
     /* picture */
     uint32_t picture_width, picture_height;
     uint64_t picture_hash, preprocessed_hash;
+    espalier_matte_stats matte;          /* its network_file is not ours */
+    char *matte_file;                    /* esi_alloc of owner; NULL: no network */
     /* result */
     int64_t resolution, tokens_structure, tokens_shape, voxels;
     int64_t resolution_wanted;

@@ -6,6 +6,7 @@
 #ifndef ESI_STAGES_H
 #define ESI_STAGES_H
 
+#include "pipeline/matting.h"
 #include "pipeline/model.h"
 #include "pipeline/results.h"
 
@@ -24,6 +25,8 @@ typedef struct esi_sample_call {
 
 typedef struct esi_stage_table {
     void *user;
+    /* Picture -> alpha of the same size. NULL: the real network; it has nothing to do with the model. */
+    espalier_status (*matte)(void *user, espalier_context *ctx, esi_matting *network, const espalier_image *rgb, espalier_image *mask);
     /* picture at side x side -> tokens (esi_alloc). */
     espalier_status (*image_condition)(void *user, espalier_context *ctx, const espalier_model *model, const espalier_image *picture,
                                        int side, esi_condition_view *out);

@@ -47,7 +47,7 @@ class BadOptions(CommandTest):
                  '--res': ('777', 'abc', '0', '512x', '1024_cascade'),
                  '--pipeline': ('777', 'default', '512_cascade', '1024_CASCADE'),
                  '--cpu-level': ('sse', 'AVX2', '2'),
-                 '--matte': ('birefnet', 'threshold', 'None')}
+                 '--matte': ('birefnets', 'Auto', 'None')}
         for option, values in cases.items():
             for value in values:
                 self.bad('generate', MICRO_PICTURE, '-o', 'x.glb', option, value, says=[option, "'%s'" % value])

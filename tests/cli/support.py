@@ -15,7 +15,8 @@ import zlib
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MICRO = os.path.join(SOURCE, 'tests', 'golden', 'micro_model')
-MICRO_PICTURE = os.path.join(SOURCE, 'tests', 'golden', 'micro_pipeline', 'image.png')
+# That of the golden case micro_pipeline with every alpha turned to 0 or 255, because soft ones give a warning.
+MICRO_PICTURE = os.path.join(SOURCE, 'tests', 'cli', 'object.png')
 TINY = os.path.join(SOURCE, 'models', 'tiny')
 TINY_PICTURE = os.path.join(TINY, 'examples', 'rocket_1.png')
 

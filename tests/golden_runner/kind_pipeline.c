@@ -335,7 +335,7 @@ espalier_status golden_kind_pipeline_e2e(golden_case *c)
         espalier_generate_params p = espalier_generate_params_default(model);
         p.seed = golden_config_int(c, "seed", 42);
         c->ctx->stages = &table;
-        st = espalier_generate(c->ctx, &asset, model, &picture, ESPALIER_MATTE_ALPHA, c->name, &p);
+        st = espalier_generate(c->ctx, &asset, model, &picture, NULL, c->name, &p);
         c->ctx->stages = NULL;
     }
     if (st == ESPALIER_OK) check_asset(c, asset);

@@ -162,7 +162,7 @@ espalier_status repro_run(espalier_context *ctx, repro_hashes *out, const espali
     table.decode_latent = overhear_decode;
 
     ctx->stages = &table;
-    espalier_status st = espalier_generate(ctx, &asset, model, picture, ESPALIER_MATTE_ALPHA, "picture", &p);
+    espalier_status st = espalier_generate(ctx, &asset, model, picture, NULL, "picture", &p);
     ctx->stages = NULL;
     if (st != ESPALIER_OK) return st;
     hash_asset(out, asset);

@@ -217,7 +217,7 @@ static espalier_status run(espalier_context *ctx, squeezer *s, char **argv)
         p.structure.steps = p.shape.steps = p.texture.steps = 1;
         s->real = esi_stages(ctx);
         ctx->stages = &table;
-        st = espalier_generate(ctx, &asset, model, &picture, ESPALIER_MATTE_ALPHA, "picture", &p);
+        st = espalier_generate(ctx, &asset, model, &picture, NULL, "picture", &p);
         ctx->stages = NULL;
     }
     espalier_asset_free(asset);

@@ -92,7 +92,7 @@ static void run_all(fixture *f, run *r)
 {
     espalier_image picture, square;
     draw(f, &picture);
-    assert_int_equal(espalier_preprocess(f->ctx, &square, &picture, ESPALIER_MATTE_ALPHA, NULL, NULL), ESPALIER_OK);
+    assert_int_equal(espalier_preprocess(f->ctx, &square, &picture, NULL, NULL, NULL), ESPALIER_OK);
     assert_int_equal(espalier_condition_create(f->ctx, &r->cond, f->model, &square, 0, NULL), ESPALIER_OK);
     assert_int_equal(espalier_structure_create(f->ctx, &r->structure, f->model, r->cond, &f->params), ESPALIER_OK);
     assert_int_equal(espalier_shape_create(f->ctx, &r->shape, f->model, r->cond, r->structure, &f->params), ESPALIER_OK);
@@ -195,7 +195,7 @@ static void null_arguments_of_stages(void **state)
     run_all(f, &r);
     draw(f, &image);
 
-    REFUSED(espalier_preprocess(f->ctx, NULL, &image, ESPALIER_MATTE_NONE, NULL, NULL));
+    REFUSED(espalier_preprocess(f->ctx, NULL, &image, NULL, NULL, NULL));
     REFUSED(espalier_condition_create(f->ctx, cond, f->model, NULL, 0, NULL));
     assert_null(out);
     REFUSED(espalier_condition_create(f->ctx, cond, NULL, &image, 0, NULL));
@@ -210,9 +210,9 @@ static void null_arguments_of_stages(void **state)
     REFUSED(espalier_decode(f->ctx, NULL, f->model, r.shape, NULL, &f->params));
     REFUSED(espalier_finish(f->ctx, NULL, &f->params));
     REFUSED(espalier_finish(f->ctx, r.asset, NULL));
-    REFUSED(espalier_generate(f->ctx, asset, f->model, NULL, ESPALIER_MATTE_NONE, NULL, &f->params));
-    REFUSED(espalier_generate(f->ctx, asset, NULL, &image, ESPALIER_MATTE_NONE, NULL, &f->params));
-    REFUSED(espalier_generate(NULL, asset, f->model, &image, ESPALIER_MATTE_NONE, NULL, &f->params));
+    REFUSED(espalier_generate(f->ctx, asset, f->model, NULL, NULL, NULL, &f->params));
+    REFUSED(espalier_generate(f->ctx, asset, NULL, &image, NULL, NULL, &f->params));
+    REFUSED(espalier_generate(NULL, asset, f->model, &image, NULL, NULL, &f->params));
 
     REFUSED(espalier_condition_save(f->ctx, NULL, "x"));
     REFUSED(espalier_structure_save(f->ctx, r.structure, NULL));
@@ -346,7 +346,7 @@ static void cascades_report_both_passes(void **state)
     p.with_texture = 0;
     p.force = 1;
     p.report = report;
-    assert_int_equal(espalier_generate(f->ctx, &asset, model, &picture, ESPALIER_MATTE_ALPHA, NULL, &p), ESPALIER_OK);
+    assert_int_equal(espalier_generate(f->ctx, &asset, model, &picture, NULL, NULL, &p), ESPALIER_OK);
     assert_int_equal(espalier_asset_get(asset).resolution, 128);
     assert_int_equal(espalier_report_json(f->ctx, report, &json), ESPALIER_OK);
     for (int level = 0; level < 4; level++) {

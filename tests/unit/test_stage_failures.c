@@ -96,7 +96,7 @@ static espalier_status whole_run(fixture *f, const char *dir)
     espalier_status st = espalier_report_create(f->ctx, &report);
     params.report = report;
     if (st == ESPALIER_OK) st = espalier_memory_plan(f->ctx, f->model, &params, NULL);
-    if (st == ESPALIER_OK) st = espalier_generate(f->ctx, &asset, f->model, &f->picture, ESPALIER_MATTE_ALPHA, "picture", &params);
+    if (st == ESPALIER_OK) st = espalier_generate(f->ctx, &asset, f->model, &f->picture, NULL, "picture", &params);
     if (st != ESPALIER_OK) assert_null(asset);
     if (st == ESPALIER_OK) st = espalier_asset_save_glb(f->ctx, asset, test_path(path, dir, "x.glb"));
     if (st == ESPALIER_OK) st = espalier_asset_dump(f->ctx, asset, test_path(path, dir, "x.espd"));

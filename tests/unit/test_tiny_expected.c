@@ -186,7 +186,7 @@ static void run_example(fixture *f, const char *name)
     assert_int_equal(esi_weight_file_open(f->ctx, &f->expected, path), ESPALIER_OK);
     snprintf(path, sizeof path, TINY "/examples/%s.png", name);
     assert_int_equal(espalier_image_load(f->ctx, &picture, path), ESPALIER_OK);
-    assert_int_equal(espalier_preprocess(f->ctx, &square, &picture, ESPALIER_MATTE_ALPHA, path, NULL), ESPALIER_OK);
+    assert_int_equal(espalier_preprocess(f->ctx, &square, &picture, NULL, path, NULL), ESPALIER_OK);
     check_picture(f, &square);
 
     assert_int_equal(espalier_condition_create(f->ctx, &cond, f->model, &square, 0, NULL), ESPALIER_OK);

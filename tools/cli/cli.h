@@ -86,10 +86,13 @@ typedef struct cli_model_wish {
 /* The model directory to use: the one named, or the user's own if complete, or the embedded one. Static buffer; *what says which it is.
  * NULL with a message printed when there is none. */
 const char *cli_find_models(cli_session *s, const cli_model_wish *wish, const char **what);
+/* Where the user's own models would be, whether or not they are there; false when the environment does not say, or the name is too long. */
+bool cli_user_models(char *out, size_t size);
 
 /* ------------------------------------------------------------- subcommands */
 
 int cli_generate(int argc, char **argv);
+int cli_matte(int argc, char **argv);
 int cli_post(int argc, char **argv);
 int cli_voxelize(int argc, char **argv);
 int cli_mesh(int argc, char **argv);

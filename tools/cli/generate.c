@@ -72,7 +72,7 @@ static espalier_status save(cli_session *s, const cli_generate_options *o, const
 }
 
 static int run(cli_session *s, const cli_generate_options *o, const espalier_model *model, const espalier_image *picture,
-               espalier_generate_params *p)
+               espalier_matting *matting, espalier_generate_params *p)
 {
     espalier_asset *asset = NULL;
     espalier_mesh *mesh = NULL;
@@ -89,7 +89,7 @@ static int run(cli_session *s, const cli_generate_options *o, const espalier_mod
     st = espalier_memory_plan(s->ctx, model, p, &largest);
     if (st != ESPALIER_OK) goto done;
     espalier_context_set_progress(s->ctx, cli_progress_update, &s->progress);
-    st = espalier_generate(s->ctx, &asset, model, picture, o->opaque ? ESPALIER_MATTE_NONE : ESPALIER_MATTE_ALPHA, o->image, p);
+    st = espalier_generate(s->ctx, &asset, model, picture, matting, o->image, p);
     if (st == ESPALIER_OK && o->outputs.count) st = espalier_post(s->ctx, &mesh, asset, &post);
     cli_progress_end(&s->progress);
     if (st == ESPALIER_OK) st = save(s, o, asset, mesh, report);
@@ -125,6 +125,7 @@ int cli_generate(int argc, char **argv)
     espalier_generate_params params;
     cli_session s;
     espalier_model *model = NULL;
+    espalier_matting *matting = NULL;
     espalier_image picture = {0};
     const char *what = NULL;
     int status = cli_generate_parse(&o, argc, argv);
@@ -144,14 +145,16 @@ int cli_generate(int argc, char **argv)
         goto done;
     }
     st = open_model(&s, &o, models, &model, &params);
+    if (st == ESPALIER_OK) st = cli_matting_create(&s, &o.matting, o.models, espalier_model_directory(model), &matting);
     if (st != ESPALIER_OK) {
         status = cli_report_error(&s, st);
         goto done;
     }
     announce(&s, &o, &params, models, what);
-    status = run(&s, &o, model, &picture, &params);
+    status = run(&s, &o, model, &picture, matting, &params);
 done:
     espalier_image_free(&picture);
+    espalier_matting_free(matting);
     espalier_model_free(model);
     cli_close(&s);
     return status;

@@ -6,6 +6,7 @@
 #define ESPALIER_CLI_GENERATE_H
 
 #include "finish.h"
+#include "matting.h"
 #include "outputs.h"
 
 #define CLI_MAX_SETTINGS 64
@@ -21,6 +22,7 @@ typedef struct cli_setting {
 typedef struct cli_generate_options {
     cli_common common;
     cli_finish finish;
+    cli_matting matting;
     cli_outputs outputs;
     const char *image, *dump, *report, *models;
     const char *weights[2 * CLI_MAX_WEIGHTS + 1];        /* role, path, ..., NULL */
@@ -30,7 +32,7 @@ typedef struct cli_generate_options {
     int n_settings;
     int64_t seed, steps, max_tokens;
     espalier_pipeline_type pipeline, resolution;
-    bool no_texture, opaque, force;
+    bool no_texture, force;
 } cli_generate_options;
 
 /* Everything that can be wrong without looking at a model is found here. 0 = go on, CLI_DONE (help, version), else the exit status with the

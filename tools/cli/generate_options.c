@@ -14,7 +14,7 @@ static const char help[] =
     "Turn one picture (PNG, JPEG, WebP) of an object into a 3D asset. The same model files, picture and seed give the same bits on every "
     "machine.\n"
     "\n"
-    "  -i, --image FILE         the picture, if not given as an argument; it needs transparency around the object\n"
+    "  -i, --image FILE         the picture, if not given as an argument\n"
     "  -o, --output FILE        the finished asset: .glb .gltf .obj .ply .stl .3mf .usdz; may be given several times\n"
     "      --dump-post FILE     raw mesh and PBR voxels for 'espalier post' and other tools: .espd (lossless), .qtm3d, .vxz, .npz, else\n"
     "                           trellis.cpp's layout; alone it writes no asset\n"
@@ -30,7 +30,7 @@ static const char help[] =
     "      --gss X, --gsh X     guidance strength of the structure and of the shape stage\n"
     "      --max-tokens N       token budget of a cascade (default 49152)\n"
     "      --no-texture         geometry only\n"
-    "      --matte MODE         alpha: the picture must have transparency (default); none: take it whole (also --allow-opaque)\n"
+    "      --allow-opaque       the same as --matte none\n"
     "      --force              go on although a soundness check fails\n"
     "      --device NAME        where networks run: cpu (default), auto (a GPU if there is one), vulkan, vulkan:N, or a part of its name;\n"
     "                           see 'espalier devices' (the bits are the same)\n"
@@ -57,7 +57,6 @@ enum {
     OPT_GSH,
     OPT_MAX_TOKENS,
     OPT_NO_TEXTURE,
-    OPT_MATTE,
     OPT_ALLOW_OPAQUE,
     OPT_FORCE,
     OPT_DEVICE
@@ -209,17 +208,10 @@ static int set_image(cli_generate_options *o, const char *path)
     return 0;
 }
 
-static int parse_matte(cli_generate_options *o, const char *text)
-{
-    if (strcmp(text, "none") != 0 && strcmp(text, "alpha") != 0)
-        return cli_usage_error("generate", "--matte '%s' is none of alpha, none", text);
-    o->opaque = text[0] == 'n';
-    return 0;
-}
-
 static int parse_option(cli_generate_options *o, int c, const char *value)
 {
     int status = cli_finish_option(&o->finish, "generate", c, value);
+    if (status == 1) status = cli_matting_option(&o->matting, "generate", c, value);
     if (status != 1) return status;
     switch (c) {
     case 'i':
@@ -265,10 +257,8 @@ static int parse_option(cli_generate_options *o, int c, const char *value)
         o->no_texture = true;
         return 0;
     case OPT_ALLOW_OPAQUE:
-        o->opaque = true;
+        o->matting.options.matte = ESPALIER_MATTE_NONE;
         return 0;
-    case OPT_MATTE:
-        return parse_matte(o, value);
     case OPT_DEVICE:
         o->common.device = value;
         return 0;
@@ -286,8 +276,9 @@ static int parse_option(cli_generate_options *o, int c, const char *value)
 static int check_files(const cli_generate_options *o)
 {
     const char *paths[CLI_MAX_OUTPUTS + 3] = {o->image, o->dump, o->report};
-    int status;
+    int status = cli_matting_check(&o->matting, "generate");
 
+    if (status) return status;
     if (!o->image) return cli_usage_error("generate", "name a picture");
     if (o->outputs.count == 0 && !o->dump) return cli_usage_error("generate", "name the result with -o FILE.glb or --dump-post FILE");
     for (int i = 0; i < o->outputs.count; i++) paths[i + 3] = o->outputs.path[i];
@@ -316,18 +307,19 @@ int cli_generate_parse(cli_generate_options *o, int argc, char **argv)
         {"gsh", required_argument, NULL, OPT_GSH},
         {"max-tokens", required_argument, NULL, OPT_MAX_TOKENS},
         {"no-texture", no_argument, NULL, OPT_NO_TEXTURE},
-        {"matte", required_argument, NULL, OPT_MATTE},
         {"allow-opaque", no_argument, NULL, OPT_ALLOW_OPAQUE},
         {"force", no_argument, NULL, OPT_FORCE},
         {"device", required_argument, NULL, OPT_DEVICE},
+        CLI_MATTING_OPTIONS,
         CLI_FINISH_OPTIONS,
         CLI_COMMON_OPTIONS,
         {NULL, 0, NULL, 0},
     };
     int c, status;
     cli_finish_default(&o->finish);
+    cli_matting_default(&o->matting);
     while ((c = getopt_long(argc, argv, ":hi:o:m:s:", options, NULL)) != -1) {
-        if (c == 'h') return printf("%s%s%s", help, cli_finish_help, exit_help), CLI_DONE;
+        if (c == 'h') return printf("%s%s%s%s", help, cli_matting_help, cli_finish_help, exit_help), CLI_DONE;
         if (c == CLI_OPT_VERSION) return printf("espalier %s\n", espalier_version()), CLI_DONE;
         if (c == '?' || c == ':') return cli_bad_option("generate", argv, c);
         if (optarg && !optarg[0]) return cli_usage_error("generate", "option '%s' has an empty value", cli_option_text(argv));

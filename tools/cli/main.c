@@ -13,6 +13,7 @@ static const char help[] =
     "One picture of an object in, a 3D asset out; the same bits on every machine.\n"
     "\n"
     "  generate   picture -> finished asset (GLB and others), or a raw dump\n"
+    "  matte      cut the object out of pictures\n"
     "  post       raw dump -> finished asset, again and again with other options\n"
     "  voxelize   mesh -> O-Voxels\n"
     "  mesh       O-Voxels -> mesh\n"
@@ -25,8 +26,8 @@ static const char help[] =
 static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
-} commands[] = {{"generate", cli_generate}, {"post", cli_post},       {"voxelize", cli_voxelize}, {"mesh", cli_mesh},
-                {"inspect", cli_inspect},   {"render", cli_render},   {"devices", cli_devices}};
+} commands[] = {{"generate", cli_generate}, {"matte", cli_matte},     {"post", cli_post},       {"voxelize", cli_voxelize},
+                {"mesh", cli_mesh},         {"inspect", cli_inspect}, {"render", cli_render},   {"devices", cli_devices}};
 
 static int run(int argc, char **argv)
 {
@@ -46,6 +47,6 @@ int main(int argc, char **argv)
         return ESPALIER_ERR_ARG;
     }
     int status = run(argc, argv);
-    /* What generate prints is news, not its result: a reader that goes away early does no harm. */
-    return status || strcmp(argv[1], "generate") == 0 ? status : cli_flush();
+    /* What generate and matte print is news, not their result: a reader that goes away early does no harm. */
+    return status || strcmp(argv[1], "generate") == 0 || strcmp(argv[1], "matte") == 0 ? status : cli_flush();
 }

@@ -19,17 +19,17 @@ static bool exists(const char *dir)
 }
 
 /* $XDG_DATA_HOME/espalier/models, by default under ~/.local/share. */
-static bool user_models(void)
+bool cli_user_models(char *out, size_t size)
 {
     const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
     int n;
     if (data && data[0] == '/')
-        n = snprintf(buffer, sizeof buffer, "%s/espalier/models", data);
+        n = snprintf(out, size, "%s/espalier/models", data);
     else if (home && home[0])
-        n = snprintf(buffer, sizeof buffer, "%s/.local/share/espalier/models", home);
+        n = snprintf(out, size, "%s/.local/share/espalier/models", home);
     else
         return false;
-    return n > 0 && (size_t)n < sizeof buffer;
+    return n > 0 && (size_t)n < size;
 }
 
 /* The embedded model: installed beside the program (../share/espalier/tiny), or in the source tree it was built from. */
@@ -67,7 +67,7 @@ const char *cli_find_models(cli_session *s, const cli_model_wish *wish, const ch
         *what = "as given";
         return wish->directory;
     }
-    if (user_models() && access(buffer, F_OK) == 0) {
+    if (cli_user_models(buffer, sizeof buffer) && access(buffer, F_OK) == 0) {
         if (complete(s->ctx, buffer, wish)) {
             *what = "the user's own models";
             return buffer;
