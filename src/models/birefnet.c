@@ -93,8 +93,8 @@ static espalier_status open_decoder(const esi_layer_source *s, esi_birefnet *m)
 
 static espalier_status open_network(espalier_context *ctx, esi_birefnet *m)
 {
-    const esi_weight_file *file = esi_weights_file(m->weights);
-    esi_layer_source s = {ctx, m->weights, esi_image_norm_style(file), ""};
+    const esi_weight_file *file = esi_weights_file(m->network.weights);
+    esi_layer_source s = {ctx, m->network.weights, esi_image_norm_style(file), ""};
     int64_t channels = 0;
     espalier_status st;
 
@@ -108,36 +108,28 @@ static espalier_status open_network(espalier_context *ctx, esi_birefnet *m)
     for (int i = 0; i < ESI_SWIN_STAGES; i++) channels += 2 * m->backbone.stages[i].channels;
     if (st == ESPALIER_OK) st = open_block(&s, &m->squeeze, "squeeze_module.0.", channels);
     if (st == ESPALIER_OK) st = open_decoder(&s, m);
-    if (st == ESPALIER_OK) esi_weights_report_surplus(ctx, m->weights);
+    if (st == ESPALIER_OK) esi_weights_report_surplus(ctx, m->network.weights);
     return st;
 }
 
 espalier_status esi_birefnet_open(espalier_context *ctx, esi_birefnet **out, esi_weight_file *file)
 {
-    const espalier_allocator *allocator = esi_allocator(ctx);
-    esi_birefnet *m = esi_raw_alloc(allocator, sizeof *m);
-    espalier_status st;
+    esi_image_network *network;
+    esi_birefnet *m;
+    espalier_status st = esi_image_network_new(ctx, &network, sizeof *m, "BiRefNet", file);
 
-    *out = NULL;
-    if (m == NULL) {
-        esi_weight_file_free(file);
-        return esi_fail(ctx, ESPALIER_ERR_RESOURCE, "BiRefNet: out of memory");
-    }
-    memset(m, 0, sizeof *m);
-    m->allocator = *allocator;
-    st = esi_weights_new(ctx, &m->weights, file);
+    *out = m = (esi_birefnet *)(void *)network;
     if (st == ESPALIER_OK) st = open_network(ctx, m);
-    if (st == ESPALIER_OK)
-        *out = m;
-    else
-        esi_birefnet_free(ctx, m);
+    if (st == ESPALIER_OK) return st;
+    esi_birefnet_free(ctx, m);
+    *out = NULL;
     return st;
 }
 
 void esi_birefnet_free(espalier_context *ctx, esi_birefnet *m)
 {
     if (m == NULL) return;
-    const espalier_allocator allocator = m->allocator;
+    const espalier_allocator allocator = m->network.allocator;
     esi_swin_free(ctx, &allocator, &m->backbone);
     free_block(ctx, &allocator, &m->squeeze);
     for (int i = 0; i < ESI_BIREFNET_LEVELS; i++) free_block(ctx, &allocator, &m->decode[i]);
@@ -151,13 +143,12 @@ void esi_birefnet_free(espalier_context *ctx, esi_birefnet *m)
         esi_conv2d_free(ctx, &allocator, &m->lateral[i]);
     }
     esi_conv2d_free(ctx, &allocator, &m->head);
-    esi_weights_free(ctx, m->weights);
-    esi_raw_free(&allocator, m, sizeof *m);
+    esi_image_network_free(ctx, &m->network, sizeof *m);
 }
 
 esi_weights *esi_birefnet_weights(esi_birefnet *m)
 {
-    return m->weights;
+    return m->network.weights;
 }
 
 int64_t esi_birefnet_multiple(const esi_birefnet *m)

@@ -25,8 +25,7 @@ typedef struct esi_birefnet_patch {
 typedef struct esi_birefnet esi_birefnet;
 /* Level i: 0 the finest of the backbone. */
 struct esi_birefnet {
-    espalier_allocator allocator;
-    esi_weights *weights;
+    esi_image_network network;
     esi_swin backbone;
     esi_birefnet_block squeeze, decode[ESI_BIREFNET_LEVELS];                   /* decoder_block<i + 1> */
     esi_birefnet_patch patch[ESI_BIREFNET_LEVELS + 1];                         /* ipt_blk<i + 1>; [0] at the picture's size */

@@ -7,14 +7,14 @@
 #include "models/birefnet.h"
 
 #define COARSEST     (ESI_BIREFNET_LEVELS - 1)
-#define PICTURE_ROWS 65536 /* of the last step, at the picture's size */
+#define PICTURE_ROWS 32768 /* of the last step, at the picture's size */
 
 typedef struct birefnet_pass {
     espalier_context *ctx;
     const esi_birefnet *model;
     esi_map picture;                    /* [H * W, 3] */
     esi_map level[ESI_BIREFNET_LEVELS]; /* [full size's channels, half size's channels] */
-    esi_map coarse;                     /* all levels at the coarsest grid; level[COARSEST] is its last columns */
+    esi_map coarse;                     /* all levels at the coarsest grid */
 } birefnet_pass;
 
 static espalier_status resize(const birefnet_pass *p, esi_tensor y, const esi_map *x, esi_grid grid)
@@ -24,51 +24,25 @@ static espalier_status resize(const birefnet_pass *p, esi_tensor y, const esi_ma
 
 /* ------------------------------------------------------------------ encoder */
 
-/* level[i] for the three finer levels; the coarsest is made inside `coarse`, where everything meets. */
-static espalier_status make_levels(birefnet_pass *p)
-{
-    const esi_swin *backbone = &p->model->backbone;
-    int64_t total = 0;
-    espalier_status st = ESPALIER_OK;
-
-    for (int i = 0; st == ESPALIER_OK && i < COARSEST; i++) {
-        st = esi_map_new(p->ctx, &p->level[i], esi_swin_grid(backbone, p->picture.grid, i), 2 * backbone->stages[i].channels);
-        total += 2 * backbone->stages[i].channels;
-    }
-    if (st != ESPALIER_OK) return st;
-    const int64_t own = 2 * backbone->stages[COARSEST].channels;
-    st = esi_map_new(p->ctx, &p->coarse, esi_swin_grid(backbone, p->picture.grid, COARSEST), total + own);
-    if (st == ESPALIER_OK) p->level[COARSEST] = (esi_map){esi_cols(p->coarse.rows, total, own), p->coarse.grid};
-    return st;
-}
-
 static espalier_status run_backbone_full(birefnet_pass *p)
 {
-    esi_tensor outputs[ESI_SWIN_STAGES];
-    espalier_status st;
+    espalier_status st = esi_swin_forward(p->ctx, &p->model->backbone, &p->picture, p->level, 2);
 
-    for (int i = 0; i < ESI_SWIN_STAGES; i++) outputs[i] = esi_cols(p->level[i].rows, 0, p->level[i].rows.cols / 2);
-    st = esi_swin_forward(p->ctx, &p->model->backbone, &p->picture, outputs);
-    for (int i = 0; st == ESPALIER_OK && i < ESI_SWIN_STAGES; i++) esi_tap(p->ctx, outputs[i], "bb%d", i);
+    for (int i = 0; st == ESPALIER_OK && i < ESI_SWIN_STAGES; i++)
+        esi_tap(p->ctx, esi_cols(p->level[i].rows, 0, p->level[i].rows.cols / 2), "bb%d", i);
     return st;
 }
 
 static espalier_status run_backbone_half(birefnet_pass *p)
 {
     esi_scope scope = esi_scope_begin(p->ctx);
-    const esi_swin *backbone = &p->model->backbone;
-    esi_tensor outputs[ESI_SWIN_STAGES];
     esi_map half, small[ESI_SWIN_STAGES];
     espalier_status st = esi_map_new(p->ctx, &half, (esi_grid){p->picture.grid.height / 2, p->picture.grid.width / 2}, 3);
 
     if (st == ESPALIER_OK) st = resize(p, half.rows, &p->picture, half.grid);
+    if (st == ESPALIER_OK) st = esi_swin_forward(p->ctx, &p->model->backbone, &half, small, 1);
     for (int i = 0; st == ESPALIER_OK && i < ESI_SWIN_STAGES; i++) {
-        st = esi_map_new(p->ctx, &small[i], esi_swin_grid(backbone, half.grid, i), backbone->stages[i].channels);
-        outputs[i] = small[i].rows;
-    }
-    if (st == ESPALIER_OK) st = esi_swin_forward(p->ctx, backbone, &half, outputs);
-    for (int i = 0; st == ESPALIER_OK && i < ESI_SWIN_STAGES; i++) {
-        const int64_t channels = backbone->stages[i].channels;
+        const int64_t channels = small[i].rows.cols;
         st = resize(p, esi_cols(p->level[i].rows, channels, channels), &small[i], p->level[i].grid);
         if (st == ESPALIER_OK && i < COARSEST) esi_tap(p->ctx, p->level[i].rows, "enc_x%d", i + 1);
     }
@@ -76,35 +50,48 @@ static espalier_status run_backbone_half(birefnet_pass *p)
     return st;
 }
 
-static espalier_status encode(birefnet_pass *p)
+/* All levels side by side at the coarsest grid. */
+static espalier_status meet(birefnet_pass *p)
 {
-    int64_t column = 0;
-    espalier_status st = make_levels(p);
+    const esi_grid grid = p->level[COARSEST].grid;
+    int64_t column = 0, channels = 0;
+    espalier_status st;
 
-    if (st == ESPALIER_OK) st = run_backbone_full(p);
-    if (st == ESPALIER_OK) st = run_backbone_half(p);
-    for (int i = 0; st == ESPALIER_OK && i < COARSEST; i++) {
-        const int64_t channels = p->level[i].rows.cols;
-        st = resize(p, esi_cols(p->coarse.rows, column, channels), &p->level[i], p->coarse.grid);
-        column += channels;
+    for (int i = 0; i < ESI_BIREFNET_LEVELS; i++) channels += p->level[i].rows.cols;
+    st = esi_map_new(p->ctx, &p->coarse, grid, channels);
+    for (int i = 0; st == ESPALIER_OK && i < ESI_BIREFNET_LEVELS; i++) {
+        st = resize(p, esi_cols(p->coarse.rows, column, p->level[i].rows.cols), &p->level[i], grid);
+        column += p->level[i].rows.cols;
     }
+    esi_tensor_free(p->ctx, &p->level[COARSEST].rows);
     if (st == ESPALIER_OK) esi_tap(p->ctx, p->coarse.rows, "enc_x4");
     return st;
 }
 
+static espalier_status encode(birefnet_pass *p)
+{
+    espalier_status st = run_backbone_full(p);
+
+    if (st == ESPALIER_OK) st = run_backbone_half(p);
+    return st == ESPALIER_OK ? meet(p) : st;
+}
+
 /* ------------------------------------------------------------------ decoder */
 
-static espalier_status run_block(espalier_context *ctx, const esi_birefnet_block *b, esi_tensor y, const esi_map *x)
+/* *y is new, x is released. */
+static espalier_status run_block(espalier_context *ctx, const esi_birefnet_block *b, esi_map *y, esi_map *x)
 {
-    esi_scope scope = esi_scope_begin(ctx);
-    esi_map inside, refined;
+    esi_map inside = {0}, refined = {0};
     espalier_status st = esi_map_new(ctx, &inside, x->grid, b->conv_in.out);
 
-    if (st == ESPALIER_OK) st = esi_map_new(ctx, &refined, x->grid, b->conv_in.out);
     if (st == ESPALIER_OK) st = esi_conv2d_run(ctx, &b->conv_in, inside.rows, x, (esi_tensor){0});
+    esi_tensor_free(ctx, &x->rows);
+    if (st == ESPALIER_OK) st = esi_map_new(ctx, &refined, x->grid, b->conv_in.out);
     if (st == ESPALIER_OK) st = esi_aspp_forward(ctx, &b->aspp, refined.rows, &inside);
-    if (st == ESPALIER_OK) st = esi_conv2d_run(ctx, &b->conv_out, y, &refined, (esi_tensor){0});
-    esi_scope_end(ctx, scope);
+    esi_tensor_free(ctx, &inside.rows);
+    if (st == ESPALIER_OK) st = esi_map_new(ctx, y, x->grid, b->conv_out.out);
+    if (st == ESPALIER_OK) st = esi_conv2d_run(ctx, &b->conv_out, y->rows, &refined, (esi_tensor){0});
+    esi_tensor_free(ctx, &refined.rows);
     return st;
 }
 
@@ -174,34 +161,43 @@ static espalier_status decode_level(birefnet_pass *p, int i, esi_map *result, es
     if (st == ESPALIER_OK && i < COARSEST) st = esi_conv2d_run(p->ctx, &m->lateral[i], up, &p->level[i], up);
     if (st == ESPALIER_OK) st = run_patch(p, i, esi_cols(both.rows, channels, patch));
     if (i < COARSEST) esi_tensor_free(p->ctx, &p->level[i].rows);
-    if (st == ESPALIER_OK) st = esi_map_new(p->ctx, result, both.grid, m->decode[i].conv_out.out);
-    if (st == ESPALIER_OK) st = run_block(p->ctx, &m->decode[i], result->rows, &both);
-    esi_tensor_free(p->ctx, &both.rows);
-    return st;
+    return st == ESPALIER_OK ? run_block(p->ctx, &m->decode[i], result, &both) : st;
 }
 
-/* At the picture's size: [decoder's result, the picture's own convolutions] -> logit, some rows at a time. */
+/* The picture's own convolutions for whole lines [first, end): `hidden` also holds a line above and below them. */
+static espalier_status picture_lines(const birefnet_pass *p, esi_tensor y, esi_tensor hidden, int64_t first, int64_t end)
+{
+    const esi_birefnet_patch *patch = &p->model->patch[0];
+    const esi_grid grid = p->picture.grid;
+    const int64_t reach = patch->conv_out.geometry.padding, top = ESI_MAX(first - reach, 0), bottom = ESI_MIN(end + reach, grid.height);
+    const esi_map band = {esi_rows(hidden, 0, (bottom - top) * grid.width), grid, top * grid.width};
+    espalier_status st = esi_conv2d_rows(p->ctx, &patch->conv1, band.rows, &p->picture, band.origin, (esi_tensor){0});
+
+    return st == ESPALIER_OK ? esi_conv2d_rows(p->ctx, &patch->conv_out, y, &band, first * grid.width, (esi_tensor){0}) : st;
+}
+
+/* At the picture's size: [decoder's result, the picture's own convolutions] -> logit, some lines at a time. */
 static espalier_status run_head(const birefnet_pass *p, esi_tensor logits, const esi_map *x)
 {
     const esi_birefnet *m = p->model;
-    const int64_t rows = logits.rows, chunk = ESI_MIN(PICTURE_ROWS, rows), own = m->patch[0].conv_out.out;
+    const esi_grid grid = p->picture.grid;
+    const int64_t own = m->patch[0].conv_out.out, deep = m->patch[0].conv1.out, reach = m->patch[0].conv_out.geometry.padding;
+    const int64_t rows = esi_image_rows(p->ctx, PICTURE_ROWS, (m->head.in + deep) * (int64_t)sizeof(float));
+    const int64_t step = ESI_MIN(ESI_MAX(rows / grid.width, 1), grid.height);
     const esi_epilogue epilogue = {.bias = m->head.shift};
-    esi_map hidden = {0};
-    esi_tensor both = {0};
-    espalier_status st = esi_map_new(p->ctx, &hidden, p->picture.grid, m->patch[0].conv1.out);
+    esi_tensor both = {0}, hidden = {0};
+    espalier_status st = esi_tensor_new(p->ctx, &hidden, (step + 2 * reach) * grid.width, deep, ESI_F32);
 
-    if (st == ESPALIER_OK) st = esi_conv2d_run(p->ctx, &m->patch[0].conv1, hidden.rows, &p->picture, (esi_tensor){0});
-    if (st == ESPALIER_OK) st = esi_tensor_new(p->ctx, &both, chunk, m->head.in, ESI_F32);
-    for (int64_t at = 0; st == ESPALIER_OK && at < rows; at += chunk) {
-        const int64_t count = ESI_MIN(chunk, rows - at);
+    if (st == ESPALIER_OK) st = esi_tensor_new(p->ctx, &both, step * grid.width, m->head.in, ESI_F32);
+    for (int64_t line = 0; st == ESPALIER_OK && line < grid.height; line += step) {
+        const int64_t end = ESI_MIN(line + step, grid.height), first = line * grid.width, count = (end - line) * grid.width;
         const esi_tensor part = esi_rows(both, 0, count);
-        st = esi_map_resize_rows(p->ctx, esi_cols(part, 0, x->rows.cols), x, p->picture.grid, true, at);
-        if (st == ESPALIER_OK)
-            st = esi_conv2d_rows(p->ctx, &m->patch[0].conv_out, esi_cols(part, x->rows.cols, own), &hidden, at, (esi_tensor){0});
-        if (st == ESPALIER_OK) st = esi_linear(p->ctx, esi_rows(logits, at, count), part, m->head.weight, &epilogue);
+        st = esi_map_resize_rows(p->ctx, esi_cols(part, 0, x->rows.cols), x, grid, true, first);
+        if (st == ESPALIER_OK) st = picture_lines(p, esi_cols(part, x->rows.cols, own), hidden, line, end);
+        if (st == ESPALIER_OK) st = esi_linear(p->ctx, esi_rows(logits, first, count), part, m->head.weight, &epilogue);
     }
     esi_tensor_free(p->ctx, &both);
-    esi_tensor_free(p->ctx, &hidden.rows);
+    esi_tensor_free(p->ctx, &hidden);
     return st;
 }
 
@@ -209,10 +205,8 @@ static espalier_status decode(birefnet_pass *p, esi_tensor logits)
 {
     const esi_birefnet *m = p->model;
     esi_map x = {0}, next = {0};
-    espalier_status st = esi_map_new(p->ctx, &x, p->coarse.grid, m->squeeze.conv_out.out);
+    espalier_status st = run_block(p->ctx, &m->squeeze, &x, &p->coarse);
 
-    if (st == ESPALIER_OK) st = run_block(p->ctx, &m->squeeze, x.rows, &p->coarse);
-    esi_tensor_free(p->ctx, &p->coarse.rows);
     if (st == ESPALIER_OK) esi_tap(p->ctx, x.rows, "squeeze");
     for (int i = COARSEST; st == ESPALIER_OK && i >= 0; i--) {
         st = decode_level(p, i, &next, &x);

@@ -8,12 +8,51 @@
 #include <math.h>
 
 #define BATCH_NORM_EPS 1e-5f
+#define CHUNK_ROWS     32768 /* that layers handle at a time */
+#define LEAST_ROWS     256
+
+/* ----------------------------------------------------------------- networks */
+
+espalier_status esi_image_network_new(espalier_context *ctx, esi_image_network **out, size_t size, const char *what, esi_weight_file *file)
+{
+    const espalier_allocator *allocator = esi_allocator(ctx);
+    esi_image_network *n = esi_raw_alloc(allocator, size);
+    espalier_status st;
+
+    *out = NULL;
+    if (n == NULL) {
+        esi_weight_file_free(file);
+        return esi_fail(ctx, ESPALIER_ERR_RESOURCE, "%s: out of memory", what);
+    }
+    memset(n, 0, size);
+    n->allocator = *allocator;
+    st = esi_weights_new(ctx, &n->weights, file);
+    if (st == ESPALIER_OK)
+        *out = n;
+    else
+        esi_raw_free(allocator, n, size);
+    return st;
+}
+
+void esi_image_network_free(espalier_context *ctx, esi_image_network *n, size_t size)
+{
+    const espalier_allocator allocator = n->allocator;
+    esi_weights_free(ctx, n->weights);
+    esi_raw_free(&allocator, n, size);
+}
 
 /* --------------------------------------------------------------------- maps */
+
+int64_t esi_image_rows(const espalier_context *ctx, int64_t most, int64_t bytes_per_row)
+{
+    const uint64_t fits = esi_memory_left(ctx) / 8 / (uint64_t)ESI_MAX(bytes_per_row, 1);
+    return fits >= (uint64_t)most ? most : ESI_MIN(most, ESI_MAX((int64_t)fits, LEAST_ROWS));
+}
 
 espalier_status esi_map_new(espalier_context *ctx, esi_map *map, esi_grid grid, int64_t channels)
 {
     map->grid = grid;
+    map->origin = 0;
     return esi_tensor_new(ctx, &map->rows, grid.height * grid.width, channels, ESI_F32);
 }
 
@@ -190,8 +229,8 @@ static espalier_status conv_chunk(espalier_context *ctx, const esi_conv2d *conv,
     espalier_status st;
 
     if (g->kernel == 1 && g->stride == 1 && g->padding == 0)
-        return esi_linear(ctx, y, esi_rows(x->rows, first, y.rows), conv->weight, epilogue);
-    st = esi_conv_table(ctx, &table, x->grid, g, first, y.rows);
+        return esi_linear(ctx, y, esi_rows(x->rows, first - x->origin, y.rows), conv->weight, epilogue);
+    st = esi_conv_band_table(ctx, &table, x->grid, g, first, y.rows, x->origin);
     if (st == ESPALIER_OK) st = esi_conv(ctx, y, x->rows, table, conv->weight, ESI_CONV_CHANNEL_MAJOR, epilogue);
     esi_tensor_free(ctx, &table);
     return st;
@@ -200,10 +239,12 @@ static espalier_status conv_chunk(espalier_context *ctx, const esi_conv2d *conv,
 espalier_status esi_conv2d_rows(espalier_context *ctx, const esi_conv2d *conv, esi_tensor y, const esi_map *x, int64_t first,
                                 esi_tensor residual)
 {
+    const int64_t taps = conv->geometry.kernel * conv->geometry.kernel;
+    const int64_t chunk = esi_image_rows(ctx, CHUNK_ROWS, 2 * taps * (int64_t)sizeof(int32_t));
     espalier_status st = ESPALIER_OK;
 
-    for (int64_t at = 0; st == ESPALIER_OK && at < y.rows; at += ESI_IMAGE_CHUNK) {
-        const int64_t count = ESI_MIN(ESI_IMAGE_CHUNK, y.rows - at);
+    for (int64_t at = 0; st == ESPALIER_OK && at < y.rows; at += chunk) {
+        const int64_t count = ESI_MIN(chunk, y.rows - at);
         esi_epilogue epilogue = {.scale = conv->scale, .bias = conv->shift, .act = conv->act};
         if (!esi_tensor_is_null(residual)) epilogue.residual = esi_rows(residual, at, count);
         st = conv_chunk(ctx, conv, esi_rows(y, at, count), x, first + at, &epilogue);
@@ -229,11 +270,12 @@ espalier_status esi_map_pool(espalier_context *ctx, esi_map *y, const esi_map *x
 
 espalier_status esi_map_resize_rows(espalier_context *ctx, esi_tensor y, const esi_map *x, esi_grid grid, bool align_corners, int64_t first)
 {
+    const int64_t chunk = esi_image_rows(ctx, CHUNK_ROWS, 2 * 4 * (int64_t)(sizeof(int32_t) + sizeof(float)));
     espalier_status st = ESPALIER_OK;
 
     if (grid.height == x->grid.height && grid.width == x->grid.width) return esi_copy(ctx, y, esi_rows(x->rows, first, y.rows));
-    for (int64_t at = 0; st == ESPALIER_OK && at < y.rows; at += ESI_IMAGE_CHUNK) {
-        const int64_t count = ESI_MIN(ESI_IMAGE_CHUNK, y.rows - at);
+    for (int64_t at = 0; st == ESPALIER_OK && at < y.rows; at += chunk) {
+        const int64_t count = ESI_MIN(chunk, y.rows - at);
         esi_tensor table = {0}, weight = {0};
         st = esi_resize_table(ctx, &table, &weight, x->grid, grid, align_corners, first + at, count);
         if (st == ESPALIER_OK) st = esi_weighted_gather(ctx, esi_rows(y, at, count), x->rows, table, weight);

@@ -11,14 +11,24 @@
 
 /* A picture of channels: rows n = y * width + x. */
 typedef struct esi_map {
-    esi_tensor rows; /* [height * width, channels] */
-    esi_grid grid;
+    esi_tensor rows; /* [height * width, channels], or fewer rows of a band */
+    esi_grid grid;   /* of the whole picture */
+    int64_t origin;  /* pixel of row 0; convolutions only read pixels of the band, or none */
 } esi_map;
 
 /* New tensor of the innermost scope. */
 espalier_status esi_map_new(espalier_context *ctx, esi_map *map, esi_grid grid, int64_t channels);
 /* From host pixels [3, height, width]. */
 espalier_status esi_map_from_pixels(espalier_context *ctx, esi_map *map, const float *pixels, esi_grid grid);
+
+/* What every picture network's struct begins with. */
+typedef struct esi_image_network {
+    espalier_allocator allocator;
+    esi_weights *weights;
+} esi_image_network;
+/* *out: `size` bytes, zero but for this. `file` is taken over on success and on failure. */
+espalier_status esi_image_network_new(espalier_context *ctx, esi_image_network **out, size_t size, const char *what, esi_weight_file *file);
+void esi_image_network_free(espalier_context *ctx, esi_image_network *n, size_t size);
 
 /* How a file stores batch norms: as PyTorch does; as scale and shift (trellis.cpp); not at all, in the convolutions themselves. */
 typedef enum esi_norm_style { ESI_NORMS_STATISTICS, ESI_NORMS_SCALE_SHIFT, ESI_NORMS_FOLDED } esi_norm_style;
@@ -68,7 +78,7 @@ espalier_status esi_map_resize_rows(espalier_context *ctx, esi_tensor y, const e
                                     int64_t first);
 espalier_status esi_map_resize(espalier_context *ctx, esi_tensor y, const esi_map *x, esi_grid grid, bool align_corners);
 
-/* Rows that the layers above handle at a time. */
-#define ESI_IMAGE_CHUNK 32768
+/* Rows to handle at a time: `most`, or as many as take an eighth of what the budget leaves; a few in any case. */
+int64_t esi_image_rows(const espalier_context *ctx, int64_t most, int64_t bytes_per_row);
 
 #endif

@@ -17,7 +17,7 @@ struct table_job {
     void (*fill)(const table_job *j, int64_t first, int64_t end);
     int32_t *index; /* [rows, cols] */
     float *weight;  /* the same shape, or NULL */
-    int64_t rows, cols, first_pixel;
+    int64_t rows, cols, first_pixel, origin; /* origin: the input pixel that row 0 of x is */
     esi_grid in, out;
     const esi_conv_geometry *geometry;
     const float *offset, *mask;
@@ -76,20 +76,33 @@ esi_grid esi_conv_grid(esi_grid in, const esi_conv_geometry *g)
 static void fill_conv(const table_job *j, int64_t first, int64_t end)
 {
     const esi_conv_geometry *g = j->geometry;
+    const int64_t reach = (g->kernel - 1) * g->dilation;
+    int64_t out_y = (j->first_pixel + first) / j->out.width, out_x = (j->first_pixel + first) % j->out.width;
 
     for (int64_t r = first; r < end; r++) {
-        const int64_t pixel = j->first_pixel + r;
-        const int64_t y = pixel / j->out.width * g->stride - g->padding, x = pixel % j->out.width * g->stride - g->padding;
+        const int64_t y = out_y * g->stride - g->padding, x = out_x * g->stride - g->padding;
+        const bool inside = y >= 0 && x >= 0 && y + reach < j->in.height && x + reach < j->in.width;
         int32_t *row = j->index + r * j->cols;
-        for (int64_t ky = 0; ky < g->kernel; ky++)
-            for (int64_t kx = 0; kx < g->kernel; kx++) *row++ = pixel_or_missing(j->in, y + ky * g->dilation, x + kx * g->dilation);
+        for (int64_t ky = 0; ky < g->kernel; ky++) {
+            const int64_t line = y + ky * g->dilation, start = line * j->in.width + x - j->origin;
+            for (int64_t kx = 0; kx < g->kernel; kx++)
+                *row++ = inside || pixel_or_missing(j->in, line, x + kx * g->dilation) >= 0 ? (int32_t)(start + kx * g->dilation) : -1;
+        }
+        if (++out_x == j->out.width) out_x = 0, out_y++;
     }
 }
 
 espalier_status esi_conv_table(espalier_context *ctx, esi_tensor *table, esi_grid in, const esi_conv_geometry *g, int64_t first,
                                int64_t rows)
 {
-    table_job j = {.fill = fill_conv, .rows = rows, .cols = g->kernel * g->kernel, .first_pixel = first, .in = in, .geometry = g};
+    return esi_conv_band_table(ctx, table, in, g, first, rows, 0);
+}
+
+espalier_status esi_conv_band_table(espalier_context *ctx, esi_tensor *table, esi_grid in, const esi_conv_geometry *g, int64_t first,
+                                    int64_t rows, int64_t origin)
+{
+    const int64_t taps = g->kernel * g->kernel;
+    table_job j = {.fill = fill_conv, .rows = rows, .cols = taps, .first_pixel = first, .origin = origin, .in = in, .geometry = g};
     j.out = esi_conv_grid(in, g);
     return make_tables(ctx, &j, table, NULL);
 }
@@ -111,13 +124,18 @@ espalier_status esi_pool_table(espalier_context *ctx, esi_tensor *table, esi_gri
 
 static void fill_resize(const table_job *j, int64_t first, int64_t end)
 {
+    int64_t y = (j->first_pixel + first) / j->out.width, x = (j->first_pixel + first) % j->out.width;
+    esi_linear_taps down = esi_linear_taps_at(y, j->in.height, j->out.height, j->align_corners);
+
     for (int64_t r = first; r < end; r++) {
-        const int64_t pixel = j->first_pixel + r;
-        const esi_linear_taps down = esi_linear_taps_at(pixel / j->out.width, j->in.height, j->out.height, j->align_corners);
-        const esi_linear_taps across = esi_linear_taps_at(pixel % j->out.width, j->in.width, j->out.width, j->align_corners);
+        const esi_linear_taps across = esi_linear_taps_at(x, j->in.width, j->out.width, j->align_corners);
         for (int t = 0; t < 4; t++) {
             j->index[r * 4 + t] = (int32_t)(down.index[t / 2] * j->in.width + across.index[t % 2]);
             j->weight[r * 4 + t] = down.weight[t / 2] * across.weight[t % 2];
+        }
+        if (++x == j->out.width && r + 1 < end) {
+            x = 0;
+            down = esi_linear_taps_at(++y, j->in.height, j->out.height, j->align_corners);
         }
     }
 }

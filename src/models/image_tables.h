@@ -25,6 +25,10 @@ esi_grid esi_conv_grid(esi_grid in, const esi_conv_geometry *g);
 espalier_status esi_conv_table(espalier_context *ctx, esi_tensor *table, esi_grid in, const esi_conv_geometry *g, int64_t first,
                                int64_t rows);
 
+/* The same over a band of the input: row 0 of x is pixel `origin`. */
+espalier_status esi_conv_band_table(espalier_context *ctx, esi_tensor *table, esi_grid in, const esi_conv_geometry *g, int64_t first,
+                                    int64_t rows, int64_t origin);
+
 /* 2 x 2 windows with stride 2 and ceil mode: windows over the border are cut off. [rows of the half grid, 4]. */
 esi_grid esi_half_grid(esi_grid in);
 espalier_status esi_pool_table(espalier_context *ctx, esi_tensor *table, esi_grid in);

@@ -11,7 +11,7 @@
 #define NORM_EPS    1e-5f
 #define MAX_DEPTH   64
 #define MAX_WINDOW  64
-#define WINDOW_ROWS 16384 /* tokens in windows that exist at a time */
+#define WINDOW_ROWS 8192 /* tokens in windows that exist at a time */
 #define MLP_ROWS    8192
 
 /* ------------------------------------------------------------------ opening */
@@ -222,15 +222,17 @@ static espalier_status make_buffers(swin_pass *p)
 {
     const esi_swin_stage *s = p->stage;
     const int64_t area = s->window * s->window, windows = esi_window_count(p->grid, s->window);
-    const int64_t rows = ESI_MIN(ESI_MAX(WINDOW_ROWS / area, 1), windows) * area;
-    int64_t widest = 0;
+    int64_t widest = 0, rows;
     espalier_status st = esi_tensor_new(p->ctx, &p->u, p->x.rows, s->channels, ESI_F32);
 
     for (int i = 0; i < s->depth; i++) widest = ESI_MAX(widest, s->blocks[i].fc1.weight.rows);
     if (st == ESPALIER_OK) st = esi_tensor_new(p->ctx, &p->mixed, p->x.rows, s->channels, ESI_F32);
+    rows = esi_image_rows(p->ctx, WINDOW_ROWS, 4 * s->channels * (int64_t)sizeof(float));
+    rows = ESI_MIN(ESI_MAX(rows / area, 1), windows) * area;
     if (st == ESPALIER_OK) st = esi_tensor_new(p->ctx, &p->qkv, rows, 3 * s->channels, ESI_F32);
     if (st == ESPALIER_OK) st = esi_tensor_new(p->ctx, &p->attended, rows, s->channels, ESI_F32);
-    if (st == ESPALIER_OK) st = esi_tensor_new(p->ctx, &p->hidden, ESI_MIN(p->x.rows, MLP_ROWS), widest, ESI_F32);
+    rows = esi_image_rows(p->ctx, MLP_ROWS, widest * (int64_t)sizeof(float));
+    if (st == ESPALIER_OK) st = esi_tensor_new(p->ctx, &p->hidden, ESI_MIN(p->x.rows, rows), widest, ESI_F32);
     for (int odd = 0; st == ESPALIER_OK && odd < 2; odd++)
         st = esi_window_tables(p->ctx, &p->index[odd], &p->region[odd], p->grid, s->window, odd ? s->window / 2 : 0);
     return st;
@@ -276,8 +278,8 @@ esi_grid esi_swin_grid(const esi_swin *swin, esi_grid picture, int stage)
     return grid;
 }
 
-espalier_status esi_swin_forward(espalier_context *ctx, const esi_swin *swin, const esi_map *picture,
-                                 const esi_tensor outputs[ESI_SWIN_STAGES])
+espalier_status esi_swin_forward(espalier_context *ctx, const esi_swin *swin, const esi_map *picture, esi_map outputs[ESI_SWIN_STAGES],
+                                 int copies)
 {
     esi_map x = {0}, next = {0};
     espalier_status st = esi_map_new(ctx, &x, esi_swin_grid(swin, picture->grid, 0), swin->patch.out);
@@ -286,7 +288,8 @@ espalier_status esi_swin_forward(espalier_context *ctx, const esi_swin *swin, co
     if (st == ESPALIER_OK) st = layer_norm(ctx, x.rows, x.rows, &swin->patch_norm);
     for (int i = 0; st == ESPALIER_OK && i < ESI_SWIN_STAGES; i++) {
         st = esi_swin_stage_forward(ctx, &swin->stages[i], &x);
-        if (st == ESPALIER_OK) st = layer_norm(ctx, outputs[i], x.rows, &swin->norms[i]);
+        if (st == ESPALIER_OK) st = esi_map_new(ctx, &outputs[i], x.grid, copies * x.rows.cols);
+        if (st == ESPALIER_OK) st = layer_norm(ctx, esi_cols(outputs[i].rows, 0, x.rows.cols), x.rows, &swin->norms[i]);
         if (st != ESPALIER_OK || i == ESI_SWIN_STAGES - 1) break;
         st = esi_swin_merge(ctx, &swin->stages[i], &next, &x);
         esi_tensor_free(ctx, &x.rows);

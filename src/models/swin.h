@@ -45,8 +45,8 @@ espalier_status esi_swin_open(const esi_layer_source *s, esi_swin *swin, const c
 void esi_swin_free(espalier_context *ctx, const espalier_allocator *allocator, esi_swin *swin);
 /* The grid of stage i's output for a picture. */
 esi_grid esi_swin_grid(const esi_swin *swin, esi_grid picture, int stage);
-/* outputs[i]: where stage i's normed tokens go, [rows of its grid, its channels]. */
-espalier_status esi_swin_forward(espalier_context *ctx, const esi_swin *swin, const esi_map *picture,
-                                 const esi_tensor outputs[ESI_SWIN_STAGES]);
+/* outputs[i]: new maps of stage i's grid, `copies` times its channels; its normed tokens are the first of them, the rest is for others. */
+espalier_status esi_swin_forward(espalier_context *ctx, const esi_swin *swin, const esi_map *picture, esi_map outputs[ESI_SWIN_STAGES],
+                                 int copies);
 
 #endif

@@ -16,8 +16,7 @@ static const int stage_depth[STAGES] = {7, 6, 5, 4, 4, 4};
 #define FIRST_FLAT 4
 
 struct esi_u2net {
-    espalier_allocator allocator;
-    esi_weights *weights;
+    esi_image_network network;
     esi_u2net_kind kind;
     esi_conv2d conv_in;         /* IS-Net only */
     esi_rsu encode[STAGES];     /* stage1..stage6 */
@@ -86,7 +85,7 @@ static espalier_status rsu_encode(espalier_context *ctx, const esi_rsu *b, esi_m
         if (st != ESPALIER_OK) break;
         st = esi_conv2d_run(ctx, &b->encode[i], esi_cols(both[i].rows, b->middle, b->middle), &x, (esi_tensor){0});
         esi_tensor_free(ctx, &pooled.rows);
-        x = (esi_map){esi_cols(both[i].rows, b->middle, b->middle), both[i].grid};
+        x = (esi_map){.rows = esi_cols(both[i].rows, b->middle, b->middle), .grid = both[i].grid};
     }
     if (st == ESPALIER_OK) st = esi_conv2d_run(ctx, &b->encode[last], esi_cols(both[last - 1].rows, 0, b->middle), &x, (esi_tensor){0});
     esi_tensor_free(ctx, &pooled.rows);
@@ -195,8 +194,8 @@ static espalier_status open_decoder(const esi_layer_source *s, esi_u2net *m, cha
 
 static espalier_status open_network(espalier_context *ctx, esi_u2net *m)
 {
-    const esi_weight_file *file = esi_weights_file(m->weights);
-    const esi_layer_source s = {ctx, m->weights, esi_image_norm_style(file), find_prefix(file)};
+    const esi_weight_file *file = esi_weights_file(m->network.weights);
+    const esi_layer_source s = {ctx, m->network.weights, esi_image_norm_style(file), find_prefix(file)};
     char scope[16];
     espalier_status st;
 
@@ -205,36 +204,28 @@ static espalier_status open_network(espalier_context *ctx, esi_u2net *m)
                         esi_weight_file_path(file));
     st = open_encoder(&s, m, scope);
     if (st == ESPALIER_OK) st = open_decoder(&s, m, scope);
-    if (st == ESPALIER_OK) esi_weights_report_surplus(ctx, m->weights);
+    if (st == ESPALIER_OK) esi_weights_report_surplus(ctx, m->network.weights);
     return st;
 }
 
 espalier_status esi_u2net_open(espalier_context *ctx, esi_u2net **out, esi_weight_file *file)
 {
-    const espalier_allocator *allocator = esi_allocator(ctx);
-    esi_u2net *m = esi_raw_alloc(allocator, sizeof *m);
-    espalier_status st;
+    esi_image_network *network;
+    esi_u2net *m;
+    espalier_status st = esi_image_network_new(ctx, &network, sizeof *m, "U2-Net", file);
 
-    *out = NULL;
-    if (m == NULL) {
-        esi_weight_file_free(file);
-        return esi_fail(ctx, ESPALIER_ERR_RESOURCE, "matting network: out of memory");
-    }
-    memset(m, 0, sizeof *m);
-    m->allocator = *allocator;
-    st = esi_weights_new(ctx, &m->weights, file);
+    *out = m = (esi_u2net *)(void *)network;
     if (st == ESPALIER_OK) st = open_network(ctx, m);
-    if (st == ESPALIER_OK)
-        *out = m;
-    else
-        esi_u2net_free(ctx, m);
+    if (st == ESPALIER_OK) return st;
+    esi_u2net_free(ctx, m);
+    *out = NULL;
     return st;
 }
 
 void esi_u2net_free(espalier_context *ctx, esi_u2net *m)
 {
     if (m == NULL) return;
-    const espalier_allocator allocator = m->allocator;
+    const espalier_allocator allocator = m->network.allocator;
     esi_conv2d_free(ctx, &allocator, &m->conv_in);
     for (int i = 0; i < STAGES; i++) {
         esi_rsu_free(ctx, &allocator, &m->encode[i]);
@@ -242,8 +233,7 @@ void esi_u2net_free(espalier_context *ctx, esi_u2net *m)
         esi_conv2d_free(ctx, &allocator, &m->side[i]);
     }
     esi_conv2d_free(ctx, &allocator, &m->fuse);
-    esi_weights_free(ctx, m->weights);
-    esi_raw_free(&allocator, m, sizeof *m);
+    esi_image_network_free(ctx, &m->network, sizeof *m);
 }
 
 esi_u2net_kind esi_u2net_get_kind(const esi_u2net *m)
@@ -258,7 +248,7 @@ const char *esi_u2net_kind_name(esi_u2net_kind kind)
 
 esi_weights *esi_u2net_weights(esi_u2net *m)
 {
-    return m->weights;
+    return m->network.weights;
 }
 
 /* ------------------------------------------------------------------ forward */
@@ -270,13 +260,13 @@ typedef struct u2net_pass {
     esi_grid grid; /* of the picture */
     esi_map both[STAGES - 1];
     esi_map bottom;   /* stage 6 */
-    esi_tensor sides; /* [H * W, 6]: side maps at the picture's size, before the sigmoid */
+    esi_tensor sides; /* [H * W, 6]: side maps at the picture's size, before the sigmoid; only the first where nothing reads the others */
 } u2net_pass;
 
 static esi_map own_part(const u2net_pass *p, int i)
 {
     const int64_t out = p->model->encode[i].out;
-    return (esi_map){esi_cols(p->both[i].rows, p->both[i].rows.cols - out, out), p->both[i].grid};
+    return (esi_map){.rows = esi_cols(p->both[i].rows, p->both[i].rows.cols - out, out), .grid = p->both[i].grid};
 }
 
 /* What stage 1 reads: the picture, for IS-Net after its strided convolution. */
@@ -327,7 +317,7 @@ static espalier_status side_map(u2net_pass *p, const esi_map *x, int i)
     esi_map small = {0};
     espalier_status st;
 
-    if (m->kind == ESI_ISNET && i > 0 && !esi_tap_enabled(p->ctx)) return ESPALIER_OK;
+    if (i >= p->sides.cols) return ESPALIER_OK;
     st = esi_map_new(p->ctx, &small, x->grid, 1);
     if (st == ESPALIER_OK) st = esi_conv2d_run(p->ctx, &m->side[i], small.rows, x, (esi_tensor){0});
     if (st == ESPALIER_OK) st = esi_map_resize(p->ctx, esi_cols(p->sides, i, 1), &small, p->grid, false);
@@ -388,7 +378,7 @@ espalier_status esi_u2net_forward(espalier_context *ctx, const esi_u2net *m, esi
         return esi_fail(ctx, ESPALIER_ERR_INTERNAL, "matting network: %lld x %lld pixels", (long long)W, (long long)H);
     scope = esi_scope_begin(ctx);
     st = esi_tensor_new(ctx, matte, H * W, 1, ESI_F32);
-    if (st == ESPALIER_OK) st = esi_tensor_new(ctx, &p.sides, H * W, STAGES, ESI_F32);
+    if (st == ESPALIER_OK) st = esi_tensor_new(ctx, &p.sides, H * W, m->kind == ESI_ISNET && !esi_tap_enabled(ctx) ? 1 : STAGES, ESI_F32);
     if (st == ESPALIER_OK) st = stem(&p, &x, pixels);
     if (st == ESPALIER_OK) st = encode(&p, &x);
     if (st == ESPALIER_OK) st = decode(&p);
