@@ -33,11 +33,22 @@ static bool operand_fits(const esi_vk_device *d, const esi_vk_operand *o)
     return (o->cut != ESI_VK_WHOLE && o->cut != ESI_VK_COLS) || esi_vk_rows_bound(d, o->t) >= o->t.rows;
 }
 
-bool esi_vk_can_run(const esi_vk_device *d, const esi_vk_call *c)
+/* Tensors belong to the job that calls. */
+static espalier_context *context_of(const esi_vk_call *c)
 {
     for (size_t i = 0; i < ESI_VK_BINDINGS; i++)
+        if (!esi_tensor_is_null(c->operands[i].t) && !c->operands[i].t.buffer->is_weight) return c->operands[i].t.buffer->owner;
+    return NULL;
+}
+
+bool esi_vk_can_run(const esi_vk_device *d, const esi_vk_call *c)
+{
+    espalier_context *ctx = context_of(c);
+
+    for (size_t i = 0; i < ESI_VK_BINDINGS; i++)
         if (!operand_fits(d, &c->operands[i])) return false;
-    return c->work > 0 && c->work <= INT32_MAX;
+    if (!ctx || c->work <= 0 || c->work > INT32_MAX) return false;
+    return esi_vk_try(ctx, esi_vk_of(ctx), c->what, c->shader, c->kind, c->act) == ESI_VK_GOOD;
 }
 
 static int64_t piece_rows(const esi_vk_device *d, const esi_vk_call *c, int64_t first)
@@ -124,6 +135,11 @@ espalier_status esi_vk_run(espalier_context *ctx, esi_vk_device *d, const esi_vk
     espalier_status st = esi_check_cancel(ctx);
 
     if (st != ESPALIER_OK) return st;
+    switch (esi_vk_try(ctx, d, c->what, c->shader, c->kind, c->act)) {
+    case ESI_VK_GOOD: break;
+    case ESI_VK_WRONG: return esi_vk_fail(ctx, d, "it computes wrongly: %s", c->what);
+    default: return d->lost ? esi_vk_fail(ctx, d, "the device was lost before") : esi_vk_fail_memory(ctx, d, "the self-test");
+    }
     esi_vk_lock(d);
     d->calls++;
     for (size_t i = 0; i < ESI_VK_BINDINGS && st == ESPALIER_OK; i++)

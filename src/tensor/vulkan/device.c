@@ -310,6 +310,7 @@ static void close_device(esi_vk_device *d)
     if (idle) esi_vk_instance_close(&d->instance);
     else esi_vk_memory_close(d, false);
     if (d->has_lock) pthread_mutex_destroy(&d->lock);
+    if (d->has_trial_lock) pthread_mutex_destroy(&d->trial_lock);
     esi_raw_free(&d->allocator, d, sizeof *d);
 }
 
@@ -357,6 +358,7 @@ static esi_vk_device *new_device(const espalier_allocator *allocator, const esi_
     memset(d, 0, sizeof *d);
     d->allocator = *allocator;
     d->has_lock = pthread_mutex_init(&d->lock, NULL) == 0;
+    d->has_trial_lock = pthread_mutex_init(&d->trial_lock, NULL) == 0;
     d->backend.name = "vulkan";
     d->backend.kernels = kernels;
     d->backend.buffer_new = esi_vk_buffer_new;
@@ -399,7 +401,7 @@ static espalier_status create(esi_backend **out, const espalier_allocator *alloc
 
     *out = NULL;
     if (!*tried) snprintf(message, ESI_VULKAN_TEXT, "out of memory for the device");
-    if (!d || !d->has_lock || !infos) goto done;
+    if (!d || !d->has_lock || !d->has_trial_lock || !infos) goto done;
     st = ESPALIER_ERR_DEVICE;
     if (!esi_vk_instance_open(&d->instance, hooks, message)) goto done;
     if (!enumerate(&d->instance, allocator, devices, infos, &n)) {

@@ -147,6 +147,14 @@ typedef struct esi_vk_pipeline {
     double cost;                            /* nanoseconds for a unit of work, as far as known (submit.c) */
 } esi_vk_pipeline;
 
+/* Does a pipeline compute rightly? (trial.c) */
+typedef enum esi_vk_trust { ESI_VK_UNTRIED, ESI_VK_GOOD, ESI_VK_WRONG } esi_vk_trust;
+typedef struct esi_vk_trial {
+    esi_vk_shader shader;
+    int32_t kind, act;
+    esi_vk_trust verdict;
+} esi_vk_trial;
+
 typedef struct esi_vk_device {
     esi_backend backend;                    /* first: the backend is the device */
     espalier_allocator allocator;
@@ -175,6 +183,11 @@ typedef struct esi_vk_device {
     VkShaderModule modules[ESI_VK_SHADERS];
     esi_vk_pipeline pipelines[ESI_VK_PIPELINES];
     size_t n_pipelines;
+    esi_vk_trial trials[ESI_VK_PIPELINES];
+    size_t n_trials;
+    pthread_mutex_t trial_lock;             /* one at a time; taken before `lock` */
+    bool has_trial_lock, trying;
+    pthread_t trying_thread;
     esi_vk_slot slots[ESI_VK_SLOTS];
     size_t slot;                            /* the one being recorded */
     uint64_t staging;                       /* bytes of each slot's */
@@ -243,6 +256,9 @@ espalier_status esi_vk_pipeline_get(espalier_context *ctx, esi_vk_device *d, esi
 
 /* Chooses d->info.fma and checks the arithmetic; ESPALIER_ERR_DEVICE with the reason in d->info.reason. */
 espalier_status esi_vk_self_test(esi_vk_device *d, esi_vulkan_fma forced);
+
+/* Before a pipeline is used, without the lock: ESI_VK_UNTRIED = it could not be found out, for want of memory or because the device is lost. */
+esi_vk_trust esi_vk_try(espalier_context *ctx, esi_vk_device *d, const char *what, esi_vk_shader shader, int32_t kind, int32_t act);
 
 /* ----------------------------------------------------------------- tensors */
 
@@ -337,6 +353,7 @@ typedef struct esi_vk_call {
 /* Elements that one binding can hold; rows of t, from its first on, that one can, 0 when not even one. */
 int64_t esi_vk_elements_bound(const esi_vk_device *d);
 int64_t esi_vk_rows_bound(const esi_vk_device *d, esi_tensor t);
+/* Limits allow it, and its pipeline computes rightly: at its first use that is tried. */
 bool esi_vk_can_run(const esi_vk_device *d, const esi_vk_call *c);
 /* Operands to the device, the work recorded; takes the lock. */
 espalier_status esi_vk_run(espalier_context *ctx, esi_vk_device *d, const esi_vk_call *c);

@@ -174,6 +174,7 @@ espalier_status esi_vk_to_host(espalier_context *ctx, const char *op, int number
     said = (d->said & bit) != 0;
     d->said |= bit;
     esi_vk_unlock(d);
+    if (d->lost) return esi_vk_fail(ctx, d, "the device was lost before");
     if (!said) esi_log(ctx, ESPALIER_LOG_INFO, "%s runs on the CPU: not on the device, or too large for it", op);
     for (size_t i = 0; i < n && st == ESPALIER_OK; i++) {
         bool output = i + outputs >= n;
