@@ -60,6 +60,11 @@ espalier_status bench_add(bench *b, const bench_result *r);
 espalier_status bench_random(espalier_context *ctx, esi_tensor *out, int64_t rows, int64_t cols);
 uint64_t bench_next(uint64_t *state);
 
+/* device.c: is it a Vulkan device; the clock that its work is measured with; GFLOPS of its multiply-adds at most. */
+bool bench_on_device(const espalier_context *ctx);
+double bench_seconds(const espalier_context *ctx);
+double bench_device_peak(espalier_context *ctx);
+
 /* GFLOPS per CPU second of independent multiply-adds on all threads, on the widest vectors of the level. */
 double bench_calibrate(espalier_context *ctx);
 double bench_fma_plain(uint64_t rounds);

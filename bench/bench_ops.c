@@ -65,7 +65,7 @@ done:
 espalier_status bench_linear(bench *b, const char *only)
 {
     static const int64_t shapes[][2] = {{1536, 4608}, {1536, 8192}, {8192, 1536}};
-    espalier_status st = ESPALIER_OK;
+    espalier_status st = one_linear(b, only, 1024, 1536, 1536, ESI_BF16);
 
     for (size_t i = 0; st == ESPALIER_OK && i < ESI_COUNT(shapes); i++)
         st = one_linear(b, only, 4096, shapes[i][0], shapes[i][1], ESI_BF16);

@@ -2,11 +2,12 @@
  *
  * main.c: espalier-bench: speed of operations and stages as a share of what this machine's multiply-add units can do.
  *
- *   espalier-bench [NAMES...] [--threads N] [--cpu-level LEVEL] [--seconds S] [--json] [--list]
+ *   espalier-bench [NAMES...] [--threads N] [--cpu-level LEVEL] [--device DEVICE] [--seconds S] [--json] [--list]
  *   espalier-bench unwrap|... --mesh FILE: see bench_mesh.h
  *
  * A name selects every benchmark that begins with it ("linear", "conv/27x100000"). share = GFLOPS per CPU second over what a loop of
- * independent multiply-adds of the same instruction set reaches right before and after; the best of several runs is kept.
+ * independent multiply-adds of the same instruction set reaches right before and after; the best of several runs is kept. --device measures
+ * a Vulkan device by multiply-adds in its registers; seconds take the place of CPU seconds unless it is a software device.
  */
 #include "bench.h"
 #include "bench_mesh.h"
@@ -62,7 +63,7 @@ static int usage(const char *why)
 {
     fprintf(stderr,
             "espalier-bench: %s\n"
-            "usage: espalier-bench [NAMES...] [--threads N] [--cpu-level LEVEL] [--seconds S] [--json] [--list]\n",
+            "usage: espalier-bench [NAMES...] [--threads N] [--cpu-level LEVEL] [--device DEVICE] [--seconds S] [--json] [--list]\n",
             why);
     return 2;
 }
@@ -87,6 +88,9 @@ static int parse(options *o, int argc, char **argv)
             i++;
         } else if (strcmp(argv[i], "--cpu-level") == 0 && value) {
             if (espalier_cpu_level_parse(&o->runtime.cpu_level, value) != ESPALIER_OK) return usage("unknown CPU level");
+            i++;
+        } else if (strcmp(argv[i], "--device") == 0 && value) {
+            o->runtime.device = value;
             i++;
         } else if (argv[i][0] == '-') return usage("unknown option, or its value is missing");
         else if (o->n_names == ESI_COUNT(o->names)) return usage("too many names");
@@ -139,8 +143,8 @@ int main(int argc, char **argv)
     b.min_seconds = o.min_seconds;
     b.report = o.json ? report_nothing : report_text;
     if (!o.json)
-        printf("kernels %s, %d threads; calibration %.1f GFLOPS per CPU second\n", espalier_cpu_level_name(espalier_runtime_cpu_level(rt)),
-               b.threads, bench_calibrate(b.ctx));
+        printf("device %s, kernels %s, %d threads; calibration %.1f GFLOPS per CPU second\n", espalier_runtime_device(rt),
+               espalier_cpu_level_name(espalier_runtime_cpu_level(rt)), b.threads, bench_calibrate(b.ctx));
     st = run_all(&b, &o);
     if (st != ESPALIER_OK) fprintf(stderr, "espalier-bench: %s\n", espalier_error_message(b.ctx));
     else if (b.n_results == 0) st = ESPALIER_ERR_ARG, fprintf(stderr, "espalier-bench: no benchmark has such a name; see --list\n");

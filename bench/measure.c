@@ -39,6 +39,10 @@ double bench_calibrate(espalier_context *ctx)
     size_t n = (size_t)esi_slots(ctx);
     double best = 0.0;
 
+    if (bench_on_device(ctx)) {
+        double a = bench_device_peak(ctx), second = bench_device_peak(ctx);
+        return a > second ? a : second;
+    }
     c.loop = loop_of(ctx->runtime->cpu_level);
     c.rounds = 1u << 20;
     for (int i = 0; i < 2; i++) {
@@ -62,13 +66,13 @@ espalier_status bench_measure(bench *b, const char *name, double flops, const ch
     before = bench_calibrate(b->ctx);
     int at_least = flops > 2e12 ? 1 : 3; /* a run of half a minute is long enough to be typical */
     for (int run = 0; run < at_least || (spent < b->min_seconds && run < 50); run++) {
-        double wall = esi_now(), cpu = esi_cpu_seconds(), after, peak, share;
+        double wall = esi_now(), cpu = bench_seconds(b->ctx), after, peak, share;
 
         esi_memory_reset_high_water(b->ctx);
         st = fn(b, arg);
         if (st == ESPALIER_OK) st = esi_backend_wait(b->ctx);
         if (st != ESPALIER_OK) return st;
-        cpu = esi_cpu_seconds() - cpu;
+        cpu = bench_seconds(b->ctx) - cpu;
         wall = esi_now() - wall;
         after = bench_calibrate(b->ctx);
         peak = before > after ? before : after;

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-static const char *const shader_names[ESI_VK_SHADERS] = {"probe", "elementwise", "move", "norm", "rope", "table", "matmul"};
+static const char *const shader_names[ESI_VK_SHADERS] = {"probe", "elementwise", "move", "norm", "rope", "table", "matmul", "peak"};
 
 /* ------------------------------------------------------------------- SPIR-V */
 
