@@ -35,6 +35,8 @@ class Archive:
         self.entries = {}
         if len(entries) > MAX_ENTRIES:
             raise damaged(f"more than {MAX_ENTRIES} entries")
+        if any(entry.filename.endswith("/constants.pkl") for entry in entries):
+            raise Refused("a TorchScript archive (torch.jit.save), which holds a program; save its state_dict() with torch.save")
         for entry in entries:
             if entry.filename in self.entries:
                 raise damaged(f"entry {shown(entry.filename)} is there twice")
@@ -47,8 +49,6 @@ class Archive:
         if len(pickles) != 1:
             raise Refused(f"a zip archive with {len(pickles) or 'no'} data.pkl, not one of torch.save")
         self.folder = pickles[0][:-len("data.pkl")]
-        if self.folder + "constants.pkl" in self.entries:
-            raise Refused("a TorchScript archive (torch.jit.save), which holds a program; save its state_dict() with torch.save")
         if self.folder + "byteorder" in self.entries and self.read("byteorder", 16) != b"little":
             raise Refused("its numbers are not stored little-endian")
 
