@@ -133,6 +133,37 @@ def png(width, height, color, rows, depth=8, before=b''):
     return b'\x89PNG\r\n\x1a\n' + png_chunk(b'IHDR', header) + before + png_chunk(b'IDAT', zlib.compress(raw, 1)) + png_chunk(b'IEND', b'')
 
 
+def png_read(path):
+    """(width, height, channels, pixels) of an 8-bit PNG that is not interlaced and has no palette."""
+    data = read(path)
+    assert data[:8] == b'\x89PNG\r\n\x1a\n'
+    at, packed = 8, b''
+    while at < len(data):
+        size, kind = struct.unpack('>I4s', data[at:at + 8])
+        if kind == b'IHDR':
+            width, height, depth, color, _, _, interlaced = struct.unpack('>IIBBBBB', data[at + 8:at + 8 + size])
+            assert depth == 8 and color in (0, 2, 6) and not interlaced
+        elif kind == b'IDAT':
+            packed += data[at + 8:at + 8 + size]
+        at += 12 + size
+    channels = {0: 1, 2: 3, 6: 4}[color]
+    raw, stride, out = zlib.decompress(packed), width * channels, bytearray()
+    before = bytearray(stride)
+    for y in range(height):
+        kind, line = raw[y * (stride + 1)], bytearray(raw[y * (stride + 1) + 1:(y + 1) * (stride + 1)])
+        for i in range(stride):
+            a, b, c = (line[i - channels] if i >= channels else 0), before[i], (before[i - channels] if i >= channels else 0)
+            if kind == 4:
+                pa, pb, pc = abs(b - c), abs(a - c), abs(a + b - 2 * c)
+                guess = a if pa <= pb and pa <= pc else b if pb <= pc else c
+            else:
+                guess = (0, a, b, (a + b) // 2)[kind]
+            line[i] = (line[i] + guess) & 255
+        out += line
+        before = line
+    return width, height, channels, bytes(out)
+
+
 def blob(width, height, color=(200, 80, 40)):
     """RGBA rows of an ellipse in the middle, a darker half on one side so that rotations show."""
     out = bytearray()
