@@ -41,6 +41,8 @@ void esi_birefnet_free(espalier_context *ctx, esi_birefnet *m);
 esi_weights *esi_birefnet_weights(esi_birefnet *m);
 /* Sides must be multiples of this: the patch of the backbone times 8. */
 int64_t esi_birefnet_multiple(const esi_birefnet *m);
+/* Bytes that a picture cannot do without, however small the pieces are that the rest is done in. */
+uint64_t esi_birefnet_memory_least(const esi_birefnet *m, int64_t H, int64_t W);
 /* pixels: host [3, H, W], normalised. *logits: new tensor [H * W, 1] of the innermost scope. Taps: bb0.., enc_x1.., squeeze, logits. */
 espalier_status esi_birefnet_forward(espalier_context *ctx, const esi_birefnet *m, esi_tensor *logits, const float *pixels, int64_t H,
                                      int64_t W);

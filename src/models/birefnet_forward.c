@@ -111,13 +111,13 @@ static espalier_status tile_picture(const birefnet_pass *p, esi_map *tiles, esi_
     return st;
 }
 
-/* patch[i + 1] over the tiles of level i. */
-static espalier_status run_patch(const birefnet_pass *p, int i, esi_tensor y)
+/* patch[i + 1] over the tiles of level i, whose grid `like` has. */
+static espalier_status run_patch(const birefnet_pass *p, const esi_map *like, int i, esi_tensor y)
 {
     const esi_birefnet_patch *patch = &p->model->patch[i + 1];
     esi_scope scope = esi_scope_begin(p->ctx);
     esi_map tiles = {0}, hidden = {0};
-    espalier_status st = tile_picture(p, &tiles, p->level[i].grid);
+    espalier_status st = tile_picture(p, &tiles, like->grid);
 
     if (st == ESPALIER_OK) st = esi_map_new(p->ctx, &hidden, tiles.grid, patch->conv1.out);
     if (st == ESPALIER_OK) st = esi_conv2d_run(p->ctx, &patch->conv1, hidden.rows, &tiles, (esi_tensor){0});
@@ -159,8 +159,8 @@ static espalier_status decode_level(birefnet_pass *p, int i, esi_map *result, es
     st = resize(p, up, below, both.grid);
     esi_tensor_free(p->ctx, &below->rows);
     if (st == ESPALIER_OK && i < COARSEST) st = esi_conv2d_run(p->ctx, &m->lateral[i], up, &p->level[i], up);
-    if (st == ESPALIER_OK) st = run_patch(p, i, esi_cols(both.rows, channels, patch));
     if (i < COARSEST) esi_tensor_free(p->ctx, &p->level[i].rows);
+    if (st == ESPALIER_OK) st = run_patch(p, &both, i, esi_cols(both.rows, channels, patch));
     return st == ESPALIER_OK ? run_block(p->ctx, &m->decode[i], result, &both) : st;
 }
 
@@ -216,6 +216,43 @@ static espalier_status decode(birefnet_pass *p, esi_tensor logits)
     return st == ESPALIER_OK ? run_head(p, logits, &x) : st;
 }
 
+/* ------------------------------------------------------------------ memory */
+
+static uint64_t pixels_of(esi_grid g)
+{
+    return (uint64_t)(g.height * g.width);
+}
+
+/* Values that stage i of the backbone and what was before it cannot do without: the stream, normed and mixed. */
+static uint64_t stage_values(const esi_birefnet *m, esi_grid picture, int i, uint64_t levels)
+{
+    return levels + 3 * pixels_of(esi_swin_grid(&m->backbone, picture, i)) * (uint64_t)m->backbone.stages[i].channels;
+}
+
+uint64_t esi_birefnet_memory_least(const esi_birefnet *m, int64_t H, int64_t W)
+{
+    const esi_grid picture = {H, W};
+    uint64_t level[ESI_BIREFNET_LEVELS], levels = 0, coarse = 0, most = 0, below;
+
+    for (int i = 0; i < ESI_BIREFNET_LEVELS; i++) {
+        const uint64_t channels = 2 * (uint64_t)m->backbone.stages[i].channels;
+        most = ESI_MAX(most, stage_values(m, picture, i, levels));
+        level[i] = channels * pixels_of(esi_swin_grid(&m->backbone, picture, i));
+        levels += level[i];
+        coarse += channels;
+    }
+    most = ESI_MAX(most, levels + coarse * pixels_of(esi_swin_grid(&m->backbone, picture, COARSEST)));
+    levels -= level[COARSEST];
+    below = (uint64_t)m->squeeze.conv_out.out * pixels_of(esi_swin_grid(&m->backbone, picture, COARSEST));
+    for (int i = COARSEST; i >= 0; i--) {
+        const uint64_t pixels = pixels_of(esi_swin_grid(&m->backbone, picture, i));
+        most = ESI_MAX(most, levels + below + pixels * (uint64_t)m->decode[i].conv_in.in);
+        if (i < COARSEST) levels -= level[i];
+        below = pixels * (uint64_t)m->decode[i].conv_out.out;
+    }
+    return (4 * pixels_of(picture) + most) * sizeof(float);
+}
+
 espalier_status esi_birefnet_forward(espalier_context *ctx, const esi_birefnet *m, esi_tensor *logits, const float *pixels, int64_t H,
                                      int64_t W)
 {
@@ -228,6 +265,8 @@ espalier_status esi_birefnet_forward(espalier_context *ctx, const esi_birefnet *
     if (H < 2 * multiple || W < 2 * multiple || H % multiple != 0 || W % multiple != 0 || H > ESI_IMAGE_MAX_SIDE || W > ESI_IMAGE_MAX_SIDE)
         return esi_fail(ctx, ESPALIER_ERR_INTERNAL, "BiRefNet: %lld x %lld pixels are not a multiple of %lld", (long long)W, (long long)H,
                         (long long)multiple);
+    st = esi_image_check_memory(ctx, "BiRefNet", H, W, esi_birefnet_memory_least(m, H, W));
+    if (st != ESPALIER_OK) return st;
     scope = esi_scope_begin(ctx);
     st = esi_tensor_new(ctx, logits, H * W, 1, ESI_F32);
     if (st == ESPALIER_OK) st = esi_map_from_pixels(ctx, &p.picture, pixels, (esi_grid){H, W});

@@ -10,6 +10,7 @@
 #define BATCH_NORM_EPS 1e-5f
 #define CHUNK_ROWS     32768 /* that layers handle at a time */
 #define LEAST_ROWS     256
+#define SCRATCH        ((uint64_t)8 << 20) /* what the smallest pieces come to */
 
 /* ----------------------------------------------------------------- networks */
 
@@ -42,6 +43,17 @@ void esi_image_network_free(espalier_context *ctx, esi_image_network *n, size_t 
 }
 
 /* --------------------------------------------------------------------- maps */
+
+espalier_status esi_image_check_memory(espalier_context *ctx, const char *network, int64_t H, int64_t W, uint64_t least)
+{
+    char need[ESI_SIZE_TEXT], budget[ESI_SIZE_TEXT];
+
+    if (least <= esi_memory_left(ctx)) return ESPALIER_OK;
+    esi_size_text(need, espalier_context_memory_now(ctx) + least + least / 16 + SCRATCH);
+    esi_size_text(budget, esi_memory_budget(ctx));
+    return esi_fail(ctx, ESPALIER_ERR_RESOURCE, "%s at %lld x %lld needs a memory budget of about %s, not %s; raise --mem-budget", network,
+                    (long long)W, (long long)H, need, budget);
+}
 
 int64_t esi_image_rows(const espalier_context *ctx, int64_t most, int64_t bytes_per_row)
 {

@@ -78,6 +78,8 @@ espalier_status esi_map_resize_rows(espalier_context *ctx, esi_tensor y, const e
                                     int64_t first);
 espalier_status esi_map_resize(espalier_context *ctx, esi_tensor y, const esi_map *x, esi_grid grid, bool align_corners);
 
+/* ERR_RESOURCE that names network, size and need when the budget leaves less than `least` bytes. */
+espalier_status esi_image_check_memory(espalier_context *ctx, const char *network, int64_t H, int64_t W, uint64_t least);
 /* Rows to handle at a time: `most`, or as many as take an eighth of what the budget leaves; a few in any case. */
 int64_t esi_image_rows(const espalier_context *ctx, int64_t most, int64_t bytes_per_row);
 

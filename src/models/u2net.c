@@ -22,6 +22,7 @@ struct esi_u2net {
     esi_rsu encode[STAGES];     /* stage1..stage6 */
     esi_rsu decode[STAGES - 1]; /* stage1d..stage5d */
     esi_conv2d side[STAGES], fuse;
+    int n_sides;                /* an IS-Net exported for use has only the first */
 };
 
 /* ------------------------------------------------------------------- blocks */
@@ -152,6 +153,19 @@ bool esi_u2net_recognise(const esi_weight_file *file, esi_u2net_kind *kind)
     return true;
 }
 
+/* Only U2-Net's result needs all side maps. An IS-Net without any but the first is whole; one that lacks some of them is damaged. */
+static int count_sides(const esi_layer_source *s, esi_u2net_kind kind)
+{
+    char name[24];
+
+    if (kind != ESI_ISNET) return STAGES;
+    for (int i = 1; i < STAGES; i++) {
+        snprintf(name, sizeof name, "side%d.weight", i + 1);
+        if (find_with_prefix(esi_weights_file(s->weights), s->prefix, name)) return STAGES;
+    }
+    return 1;
+}
+
 static espalier_status open_encoder(const esi_layer_source *s, esi_u2net *m, char scope[16])
 {
     const esi_conv2d_options strided = {.in = 3, .kernel = 3, .stride = 2, .padding = 1};
@@ -183,7 +197,7 @@ static espalier_status open_decoder(const esi_layer_source *s, esi_u2net *m, cha
             st = esi_rsu_open(s, &m->decode[i], scope, stage_depth[i], i >= FIRST_FLAT, channels + m->encode[i].out);
             channels = m->decode[i].out;
         }
-        if (st != ESPALIER_OK) break;
+        if (st != ESPALIER_OK || i >= m->n_sides) continue;
         side.in = channels;
         snprintf(scope, 16, "side%d", i + 1);
         st = esi_conv2d_open(s, &m->side[i], "", scope, &side);
@@ -202,6 +216,7 @@ static espalier_status open_network(espalier_context *ctx, esi_u2net *m)
     if (!esi_u2net_recognise(file, &m->kind))
         return esi_fail(ctx, ESPALIER_ERR_MODEL, "%s: neither U2-Net nor IS-Net: stage1, stage6 and outconv or conv_in are not all there",
                         esi_weight_file_path(file));
+    m->n_sides = count_sides(&s, m->kind);
     st = open_encoder(&s, m, scope);
     if (st == ESPALIER_OK) st = open_decoder(&s, m, scope);
     if (st == ESPALIER_OK) esi_weights_report_surplus(ctx, m->network.weights);
@@ -359,11 +374,47 @@ static espalier_status finish(u2net_pass *p, esi_tensor matte)
     if (st != ESPALIER_OK || !esi_tap_enabled(p->ctx)) return st;
     if (m->kind != ESI_ISNET) esi_tap(p->ctx, matte, "d0");
     st = esi_tensor_new(p->ctx, &copy, matte.rows, 1, ESI_F32);
-    for (int i = 0; st == ESPALIER_OK && i < STAGES; i++) {
+    for (int i = 0; st == ESPALIER_OK && i < p->sides.cols; i++) {
         st = esi_activate(p->ctx, copy, esi_cols(p->sides, i, 1), ESI_ACT_SIGMOID);
         if (st == ESPALIER_OK) esi_tap(p->ctx, copy, "d%d", i + 1);
     }
     return st;
+}
+
+/* ------------------------------------------------------------------- memory */
+
+/* Values inside a block: its input, and both halves of all levels. */
+static uint64_t rsu_values(const esi_rsu *b, esi_grid grid)
+{
+    uint64_t sum = (uint64_t)(grid.height * grid.width * b->out);
+
+    for (int i = 0; i < b->depth - 1; i++) {
+        sum += (uint64_t)(grid.height * grid.width * 2 * b->middle);
+        if (!b->flat && i < b->depth - 2) grid = esi_half_grid(grid);
+    }
+    return sum;
+}
+
+uint64_t esi_u2net_memory_least(const esi_u2net *m, int64_t H, int64_t W)
+{
+    const uint64_t pixels = (uint64_t)(H * W);
+    const esi_grid first = m->kind == ESI_ISNET ? esi_conv_grid((esi_grid){H, W}, &m->conv_in.geometry) : (esi_grid){H, W};
+    uint64_t kept = pixels * (1 + (m->kind == ESI_ISNET ? 1 : STAGES)), most = 0, both[STAGES] = {0};
+    esi_grid grids[STAGES];
+
+    for (int i = 0; i < STAGES; i++) {
+        const int64_t deeper = i == STAGES - 1 ? 0 : i == STAGES - 2 ? m->encode[i + 1].out : m->decode[i + 1].out;
+        grids[i] = i == 0 ? first : esi_half_grid(grids[i - 1]);
+        const uint64_t area = (uint64_t)(grids[i].height * grids[i].width);
+        both[i] = area * (uint64_t)(deeper + m->encode[i].out);
+        kept += both[i];
+        most = ESI_MAX(most, kept + area * (uint64_t)m->encode[i].in + rsu_values(&m->encode[i], grids[i]));
+    }
+    for (int i = STAGES - 2; i >= 0; i--) {
+        kept -= both[i + 1];
+        most = ESI_MAX(most, kept + (uint64_t)(grids[i].height * grids[i].width * m->decode[i].out) + rsu_values(&m->decode[i], grids[i]));
+    }
+    return most * sizeof(float);
 }
 
 espalier_status esi_u2net_forward(espalier_context *ctx, const esi_u2net *m, esi_tensor *matte, const float *pixels, int64_t H, int64_t W)
@@ -376,9 +427,11 @@ espalier_status esi_u2net_forward(espalier_context *ctx, const esi_u2net *m, esi
     *matte = (esi_tensor){0};
     if (H < 2 || W < 2 || H > ESI_IMAGE_MAX_SIDE || W > ESI_IMAGE_MAX_SIDE)
         return esi_fail(ctx, ESPALIER_ERR_INTERNAL, "matting network: %lld x %lld pixels", (long long)W, (long long)H);
+    st = esi_image_check_memory(ctx, esi_u2net_kind_name(m->kind), H, W, esi_u2net_memory_least(m, H, W));
+    if (st != ESPALIER_OK) return st;
     scope = esi_scope_begin(ctx);
     st = esi_tensor_new(ctx, matte, H * W, 1, ESI_F32);
-    if (st == ESPALIER_OK) st = esi_tensor_new(ctx, &p.sides, H * W, m->kind == ESI_ISNET && !esi_tap_enabled(ctx) ? 1 : STAGES, ESI_F32);
+    if (st == ESPALIER_OK) st = esi_tensor_new(ctx, &p.sides, H * W, m->kind == ESI_ISNET && !esi_tap_enabled(ctx) ? 1 : m->n_sides, ESI_F32);
     if (st == ESPALIER_OK) st = stem(&p, &x, pixels);
     if (st == ESPALIER_OK) st = encode(&p, &x);
     if (st == ESPALIER_OK) st = decode(&p);

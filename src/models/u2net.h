@@ -35,6 +35,8 @@ void esi_u2net_free(espalier_context *ctx, esi_u2net *m);
 esi_u2net_kind esi_u2net_get_kind(const esi_u2net *m);
 const char *esi_u2net_kind_name(esi_u2net_kind kind); /* "U2-Net", ... */
 esi_weights *esi_u2net_weights(esi_u2net *m);
+/* Bytes that a picture cannot do without, however small the pieces are that the rest is done in. */
+uint64_t esi_u2net_memory_least(const esi_u2net *m, int64_t H, int64_t W);
 /* pixels: host [3, H, W], normalised. *matte: new tensor [H * W, 1] of the innermost scope, values in [0, 1]. Taps: the stages, d0.. d6. */
 espalier_status esi_u2net_forward(espalier_context *ctx, const esi_u2net *m, esi_tensor *matte, const float *pixels, int64_t H, int64_t W);
 
