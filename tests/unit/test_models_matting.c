@@ -287,6 +287,29 @@ static void test_folded_convolutions(void **state)
     close_fixture(&f);
 }
 
+/* IS-Net's result is its first side map; files exported for use lack the others. */
+static void test_first_side_only(void **state)
+{
+    static float want[PIXELS], got[PIXELS];
+    fixture f;
+    net n;
+    (void)state;
+    open_fixture(&f, ESPALIER_CPU_BEST, 2);
+    net_load(&f, &n, "isnet_tiny");
+    run_file(&f, &networks[1], net_whole_file(&f, &n), want);
+    for (int i = 2; i <= 6; i++) {
+        char name[24];
+        snprintf(name, sizeof name, "side%d.weight", i);
+        net_remove(&n, name);
+        snprintf(name, sizeof name, "side%d.bias", i);
+        net_remove(&n, name);
+    }
+    run_file(&f, &networks[1], net_whole_file(&f, &n), got);
+    expect_same("first side map only", got, want);
+    net_free(&n);
+    close_fixture(&f);
+}
+
 /* ------------------------------------------------------------ hostile files */
 
 /* The network's own heads of training may be missing. */
@@ -514,7 +537,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_levels_and_threads),  cmocka_unit_test(test_budget),
         cmocka_unit_test(test_module_prefix),       cmocka_unit_test(test_gguf),
-        cmocka_unit_test(test_folded_convolutions), cmocka_unit_test(test_every_tensor_missing),
+        cmocka_unit_test(test_folded_convolutions), cmocka_unit_test(test_first_side_only), cmocka_unit_test(test_every_tensor_missing),
         cmocka_unit_test(test_shapes_wrong),        cmocka_unit_test(test_damage),
         cmocka_unit_test(test_failing_allocations), cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_picture_to_mask),
