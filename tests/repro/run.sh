@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# run.sh BUILD GROUP: the same model files, picture and seed give the same bits, whatever computes them. Every line that repro_hash prints
-# must stand in expected.txt. Groups: models levels threads budget layouts tiny vulkan compiler old_cpu aarch64, and aarch64_kernels, which
+# run.sh BUILD GROUP: the same model files, picture and seed give the same bits, whatever computes them. Every line that repro_hash and
+# repro_matte print must stand in expected.txt. Groups: models levels threads budget layouts tiny vulkan compiler old_cpu aarch64, and aarch64_kernels, which
 # compares the NEON kernels with the plain ones under the emulator; what cannot run here is said to be skipped (exit 77 when that is the
 # whole group). "update" writes expected.txt anew, with the plain C kernels: do that, and raise ESPALIER_ARITHMETIC_VERSION, when results
 # are meant to change.
@@ -13,11 +13,14 @@ here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../.." && pwd)
 expected=$here/expected.txt
 hash=$build/tests/repro_hash
+matte=$build/tests/repro_matte
 hf=$build/tests/micro-hf
 gguf=$build/tests/micro-gguf
+mattes=$build/tests/micro-matting
 tiny=$top/models/tiny
 rocket=$tiny/examples/rocket_1.png
 scratch=$build/tests/repro-$group
+matting_networks=birefnet-micro,isnet-micro,u2netp-micro
 failures=0
 checks=0
 
@@ -66,6 +69,7 @@ levels() {
     for level in generic generic-fma avx2 avx512 neon; do
         if grep -qx "$level" "$scratch.levels"; then
             must "micro, $level" "$hash" --label micro --cpu-level "$level" "$hf"
+            must "matting, $level" "$matte" --cpu-level "$level" "$mattes"
         else
             echo "SKIPPED $level: not on this machine"
         fi
@@ -73,7 +77,10 @@ levels() {
 }
 
 threads() {
-    for n in 1 2 5; do must "micro, $n threads" "$hash" --label micro --threads "$n" "$hf"; done
+    for n in 1 2 5; do
+        must "micro, $n threads" "$hash" --label micro --threads "$n" "$hf"
+        must "matting, $n threads" "$matte" --threads "$n" "$mattes"
+    done
 }
 
 # A Vulkan device, a software one if there is no other.
@@ -85,6 +92,7 @@ vulkan() {
     8) skip_group "no Vulkan device here" ;;
     *) echo "FAILED micro 512, Vulkan: $(cat "$scratch.err")"; failures=$((failures + 1)) ;;
     esac
+    must "matting, Vulkan" "$matte" --device vulkan "$mattes"
 }
 
 # peak_of ARGUMENTS...: bytes a run without a budget needs.
@@ -121,6 +129,7 @@ squeeze() {
 
 budget() {
     for pipeline in 512 1024 1024_cascade 1536_cascade; do budgets_of "micro $pipeline" --label micro --pipelines "$pipeline" "$hf"; done
+    must "matting, budget of 4 MB" "$matte" --mem-budget 4000000 "$mattes"
     # Whole runs have few places that can do with less; network by network there are many.
     for pipeline in 1024_cascade 1536_cascade; do squeeze "$hf" "$pipeline"; done
     squeeze "$tiny" 512
@@ -162,11 +171,13 @@ build_other() {
 
 # compare_models COMMAND...: does this espalier-make-model write the same bytes?
 compare_models() {
-    rm -rf "$scratch-hf" "$scratch-gguf"
+    rm -rf "$scratch-hf" "$scratch-gguf" "$scratch-matting"
     "$@" --preset micro "$scratch-hf" >/dev/null
     "$@" --preset micro --layout gguf "$scratch-gguf" >/dev/null
-    diff -r "$hf" "$scratch-hf" && diff -r "$gguf" "$scratch-gguf" || { echo "FAILED: the model files differ"; failures=$((failures + 1)); }
-    rm -rf "$scratch-hf" "$scratch-gguf"
+    "$@" --matting "$matting_networks" "$scratch-matting" >/dev/null
+    diff -r "$hf" "$scratch-hf" && diff -r "$gguf" "$scratch-gguf" && diff -r "$mattes" "$scratch-matting" ||
+        { echo "FAILED: the model files differ"; failures=$((failures + 1)); }
+    rm -rf "$scratch-hf" "$scratch-gguf" "$scratch-matting"
 }
 
 # The compiler that did not build this: clang beside gcc, gcc beside clang.
@@ -174,11 +185,12 @@ compiler() {
     mine=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
     case $("$mine" --version) in *clang*) theirs=gcc ;; *) theirs=clang ;; esac
     command -v "$theirs" >/dev/null || skip_group "$theirs is not installed"
-    build_other "$build/tests/other-compiler" "repro_hash espalier-make-model" -DCMAKE_C_COMPILER="$theirs"
+    build_other "$build/tests/other-compiler" "repro_hash repro_matte espalier-make-model" -DCMAKE_C_COMPILER="$theirs"
     compare_models "$build/tests/other-compiler/espalier-make-model"
     "$hash" --list-levels >"$scratch.levels"
     while read -r level; do
         must "micro, $level, $theirs" "$build/tests/other-compiler/tests/repro_hash" --label micro --cpu-level "$level" "$hf"
+        must "matting, $level, $theirs" "$build/tests/other-compiler/tests/repro_matte" --cpu-level "$level" "$mattes"
     done <"$scratch.levels"
 }
 
@@ -207,6 +219,7 @@ old_cpu() {
     old_cpu_levels Haswell "generic generic-fma avx2 "
     for cpu in core2duo Haswell; do
         must "micro 512, emulated $cpu" on_old_cpu "$cpu" "$hash" --label micro --pipelines 512 "$hf"
+        must "matting, emulated $cpu" on_old_cpu "$cpu" "$matte" "$mattes"
     done
     # The command itself, with image codecs, and as much as is quick under an emulator.
     checks=$((checks + 1))
@@ -223,13 +236,14 @@ build_aarch64() {
     PKG_CONFIG_LIBDIR=/usr/lib/aarch64-linux-gnu/pkgconfig
     export PKG_CONFIG_LIBDIR
     pkg-config --exists jansson || skip_group "libjansson-dev:arm64 is not installed"
-    build_other "$build/tests/aarch64" "repro_hash espalier-make-model check_kernels" --toolchain "$top/cmake/aarch64.cmake"
+    build_other "$build/tests/aarch64" "repro_hash repro_matte espalier-make-model check_kernels" --toolchain "$top/cmake/aarch64.cmake"
 }
 
 aarch64() {
     build_aarch64
     compare_models qemu-aarch64 "$build/tests/aarch64/espalier-make-model"
     must "micro, neon, emulated" qemu-aarch64 "$build/tests/aarch64/tests/repro_hash" --label micro --cpu-level neon "$hf"
+    must "matting, neon, emulated" qemu-aarch64 "$build/tests/aarch64/tests/repro_matte" --cpu-level neon "$mattes"
     must "micro 512, generic, emulated" qemu-aarch64 "$build/tests/aarch64/tests/repro_hash" --label micro --cpu-level generic \
         --pipelines 512 "$hf"
 }
@@ -241,13 +255,15 @@ aarch64_kernels() {
 }
 
 models() {
-    rm -rf "$hf" "$gguf"
+    rm -rf "$hf" "$gguf" "$mattes"
     "$build/espalier-make-model" --preset micro "$hf"
     "$build/espalier-make-model" --preset micro --layout gguf "$gguf"
+    "$build/espalier-make-model" --matting "$matting_networks" "$mattes"
     compare_models "$build/espalier-make-model"
     for wrong in "" "--preset huge d" "--preset micro" "--preset micro a b" "--preset micro --layout zip d" "--preset micro --seed -1 d" \
         "--preset micro --seed 1x d" "--preset micro --seed 18446744073709551616 d" "--preset micro --roles vae d" \
-        "--preset micro --roles ss_flow, d" "--preset micro --pipelines 2048 d" "--preset" "--frob d"; do
+        "--preset micro --roles ss_flow, d" "--preset micro --pipelines 2048 d" "--preset" "--frob d" "--matting vgg d" \
+        "--matting isnet, d" "--matting birefnet-swin-t,birefnet-swin-l d" "--matting isnet"; do
         status=0
         # shellcheck disable=SC2086
         (cd "$build/tests" && "$build/espalier-make-model" $wrong) >/dev/null 2>&1 || status=$?
@@ -263,6 +279,7 @@ update() {
     {
         "$hash" --version
         "$hash" --label micro --cpu-level generic "$hf"
+        "$matte" --cpu-level generic "$mattes"
         "$hash" --label tiny-1-step --steps 1 --pipelines 512 --image "$rocket" --cpu-level generic "$tiny"
         "$hash" --label tiny --pipelines 512 --image "$rocket" --cpu-level generic "$tiny"
     } >"$scratch.new"
