@@ -4,6 +4,8 @@
  */
 #include "kernels/kernel_cases.h"
 
+#include "models/image_tables.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -206,6 +208,48 @@ static void run_attention(case_state *s, const int64_t *p)
     RUN(esi_attention(s->ctx, y, q, k, v, &a));
 }
 
+/* height, width, window, shift, heads, dim: attention of a grid cut into windows, with the tables that the networks use */
+static void run_windows(case_state *s, const int64_t *p)
+{
+    const esi_grid grid = {p[0], p[1]};
+    const int64_t C = p[4] * p[5], rows = esi_window_count(grid, p[2]) * p[2] * p[2], positions = (2 * p[2] - 1) * (2 * p[2] - 1);
+    esi_tensor x = matrix(s, p[0] * p[1], C), qkv = matrix(s, rows, 3 * C), attended = matrix(s, rows, C), index, region, bias;
+    esi_tensor w = weight(s, 3 * C, C, ESI_F16), b = weight(s, 1, 3 * C, ESI_F32), y = output(s, p[0] * p[1], C);
+    esi_attention_args a = {.heads = (int)p[4], .windows = rows / (p[2] * p[2]), .scale = 1.0f / sqrtf((float)p[5])};
+    esi_tensor values = weight(s, positions, p[4], ESI_F16);
+
+    RUN(esi_window_tables(s->ctx, &index, &region, grid, p[2], p[3]));
+    RUN(esi_window_bias(s->ctx, &bias, values, p[2]));
+    if (s->status != ESPALIER_OK) return;
+    a.bias = bias;
+    a.region = region;
+    RUN(esi_conv(s->ctx, qkv, x, index, w, ESI_CONV_TAP_MAJOR, &(esi_epilogue){.bias = b}));
+    RUN(esi_attention(s->ctx, attended, esi_cols(qkv, 0, C), esi_cols(qkv, C, C), esi_cols(qkv, 2 * C, C), &a));
+    RUN(esi_scatter_rows(s->ctx, y, attended, index));
+}
+
+/* height, width, channels, kernel, dilation, spread of the offsets: what a deformable convolution reads */
+static void run_deform(case_state *s, const int64_t *p)
+{
+    const esi_conv_geometry g = {.kernel = p[3], .stride = 1, .padding = p[4] * (p[3] / 2), .dilation = p[4]};
+    const int64_t taps = p[3] * p[3], rows = p[0] * p[1];
+    float *values = host(s, sizeof *values * (size_t)(rows * taps * 3));
+    esi_tensor x = matrix(s, rows, p[2]), y = output(s, rows * taps, p[2]), table, factor;
+
+    for (int64_t i = 0; i < rows * taps * 3; i++) values[i] = random_value(s) * (i < rows * taps * 2 ? (float)p[5] : 1.0f);
+    RUN(esi_deform_table(s->ctx, &table, &factor, (esi_grid){p[0], p[1]}, &g, values, values + rows * taps * 2, 2.0f, 0, rows));
+    if (s->status == ESPALIER_OK) RUN(esi_weighted_gather(s->ctx, y, x, table, factor));
+}
+
+/* height, width, channels, new height, new width, corners aligned */
+static void run_resize(case_state *s, const int64_t *p)
+{
+    esi_tensor x = matrix(s, p[0] * p[1], p[2]), y = output(s, p[3] * p[4], p[2]), table, factor;
+
+    RUN(esi_resize_table(s->ctx, &table, &factor, (esi_grid){p[0], p[1]}, (esi_grid){p[3], p[4]}, p[5], 0, p[3] * p[4]));
+    if (s->status == ESPALIER_OK) RUN(esi_weighted_gather(s->ctx, y, x, table, factor));
+}
+
 static esi_norm_args make_norm(case_state *s, int64_t cols, int64_t variant) /* bits: weight, bias, modulation; activation above */
 {
     esi_norm_args a = {.eps = 1e-6f, .act = (esi_activation)(variant >> 3)};
@@ -348,6 +392,15 @@ static void products(const visitor *v)
         v->visit(v->user, &(kernel_case){.op = "conv", .run = run_conv, .p = {17, 3, 70, ESI_F32, 1, 256, layout, 900, 0}});
         v->visit(v->user, &(kernel_case){.op = "conv", .run = run_conv, .p = {10, 20, 8, ESI_Q8_0, 0, 8, layout, 11, 2}});
         v->visit(v->user, &(kernel_case){.op = "conv", .run = run_conv, .p = {13, 130, 1603, ESI_BF16, 15, 4, layout, 40, 3}});
+        /* as the matting networks: 7 x 7 taps, one result, one tap that may be missing, widths of half a panel and more */
+        v->visit(v->user, &(kernel_case){.op = "conv", .run = run_conv, .p = {150, 64, 98, ESI_F16, 1, 49, layout, 120, 0}});
+        v->visit(v->user,
+                 &(kernel_case){.op = "conv", .run = run_conv, .p = {300, 64, 1, ESI_F16, 1 | ESI_ACT_SIGMOID << 5, 9, layout, 200, 4}});
+        for (int64_t o = 16; o <= 112; o += 16)
+            v->visit(v->user,
+                     &(kernel_case){.op = "conv", .run = run_conv, .p = {70, 40, o, ESI_F16, 3 | ESI_ACT_RELU << 5, 9, layout, 60, 5}});
+        v->visit(v->user, &(kernel_case){.op = "conv", .run = run_conv, .p = {300, 96, 288, ESI_F16, 1, 1, layout, 200, 5}});
+        v->visit(v->user, &(kernel_case){.op = "conv", .run = run_conv, .p = {9, 64, 1552, ESI_F16, 1, 2, layout, 40, 3}});
     }
 }
 
@@ -370,6 +423,17 @@ static void attentions(const visitor *v)
     v->visit(v->user, &(kernel_case){.op = "attention", .run = run_attention, .p = {210, 210, 2, 9, 2, 1, 3, 0, 0, 70}});
     v->visit(v->user, &(kernel_case){.op = "attention", .run = run_attention, .p = {90, 300, 1, 17, 1, 0, 0, 0, 1}});
     v->visit(v->user, &(kernel_case){.op = "attention", .run = run_attention, .p = {90, 300, 1, 17, 1, 0, 0, 1, 1}});
+    /* more windows than a task has; more keys than a bias is kept for; panels of heads */
+    v->visit(v->user, &(kernel_case){.op = "attention", .run = run_attention, .p = {49, 49, 3, 32, 19, 1, 4, 0, 0, 7}});
+    v->visit(v->user, &(kernel_case){.op = "attention", .run = run_attention, .p = {20, 1100, 2, 24, 3, 1, 0, 0}});
+    v->visit(v->user, &(kernel_case){.op = "attention", .run = run_attention, .p = {490, 100, 2, 48, 2, 1, 0, 0}});
+    v->visit(v->user, &(kernel_case){.op = "attention", .run = run_attention, .p = {64, 64, 2, 112, 2, 1, 2, 0}});
+    /* grids that are no whole windows, even and odd blocks */
+    for (int64_t shift = 0; shift < 2; shift++) {
+        each_fill(v, (kernel_case){.op = "attention", .run = run_windows, .p = {9, 14, 4, shift * 2, 3, 8}});
+        v->visit(v->user, &(kernel_case){.op = "attention", .run = run_windows, .p = {16, 25, 12, shift * 6, 2, 32}});
+        v->visit(v->user, &(kernel_case){.op = "attention", .run = run_windows, .p = {30, 23, 7, shift * 3, 3, 32}});
+    }
 }
 
 static void norms(const visitor *v)
@@ -403,6 +467,13 @@ static void others(const visitor *v)
     each_fill(v, (kernel_case){.op = "move", .run = run_move, .p = {10, 700, 1, 4, 90}});
     each_fill(v, (kernel_case){.op = "move", .run = run_move, .p = {11, 1300, 64, 1, 2}});
     each_fill(v, (kernel_case){.op = "move", .run = run_move, .p = {6, 25, 64, 3, 2}});
+    /* offsets of some pixels, far outside, and in FILL_EXTREME no numbers */
+    each_fill(v, (kernel_case){.op = "move", .run = run_deform, .p = {9, 11, 64, 7, 1, 2}});
+    each_fill(v, (kernel_case){.op = "move", .run = run_deform, .p = {13, 6, 5, 3, 2, 9}});
+    each_fill(v, (kernel_case){.op = "move", .run = run_deform, .p = {5, 7, 33, 1, 1, 1}});
+    each_fill(v, (kernel_case){.op = "move", .run = run_resize, .p = {7, 9, 64, 14, 17, 1}});
+    each_fill(v, (kernel_case){.op = "move", .run = run_resize, .p = {20, 13, 12, 9, 7, 0}});
+    each_fill(v, (kernel_case){.op = "move", .run = run_resize, .p = {1, 1, 3, 4, 5, 1}});
     for (int64_t act = 0; act < ESI_ACT_COUNT; act++)
         each_fill(v, (kernel_case){.op = "elementwise", .run = run_elementwise, .p = {64, 512, 3, 0, act}});
     v->visit(v->user, &(kernel_case){.op = "elementwise", .run = run_elementwise, .p = {9, 96, 1, 0, ESI_Q8_0}});
