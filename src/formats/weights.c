@@ -178,6 +178,11 @@ static bool begins_with(const esi_weight_file *file, const char *magic)
     return file->size >= len && memcmp(file->bytes, magic, len) == 0;
 }
 
+static bool has_suffix(const char *name, const char *suffix)
+{
+    return strcmp(esi_path_suffix(name), suffix) == 0;
+}
+
 /* The files that people hand over by mistake get their own advice. */
 static espalier_status fail_unknown_format(espalier_context *ctx, const esi_weight_file *file)
 {
@@ -185,6 +190,8 @@ static espalier_status fail_unknown_format(espalier_context *ctx, const esi_weig
 
     if (begins_with(file, "PK\3\4") || begins_with(file, "\x80\x02"))
         advice = "; this looks like a PyTorch checkpoint, convert it to safetensors";
+    else if (has_suffix(file->name, ".onnx"))
+        advice = "; of ONNX files, those of matting networks can be converted (docs/matting.md)";
     else if (begins_with(file, "version https://git-lfs"))
         advice = "; this is a Git LFS pointer, fetch the real file with 'git lfs pull'";
     else if (begins_with(file, "<"))

@@ -23,23 +23,23 @@ typedef struct places {
 static const places birefnet_places = {
     .wanted = "birefnet.gguf or BiRefNet/model.safetensors",
     .flat = {"birefnet.gguf", "birefnet.safetensors"},
-    .folder = {"BiRefNet/model.safetensors", "BiRefNet/birefnet.gguf", "BiRefNet/BiRefNet-F16.gguf", "ZhengPeng7/BiRefNet/model.safetensors",
-               "RMBG-2.0/model.safetensors", "briaai/RMBG-2.0/model.safetensors"},
+    .folder = {"BiRefNet/model.safetensors", "BiRefNet/birefnet.gguf", "BiRefNet/BiRefNet-F16.gguf",
+               "ZhengPeng7/BiRefNet/model.safetensors", "RMBG-2.0/model.safetensors", "briaai/RMBG-2.0/model.safetensors"},
     .repository = {"models--ZhengPeng7--BiRefNet", "models--briaai--RMBG-2.0"},
 };
 static const places isnet_places = {
     .wanted = "isnet.safetensors",
-    .flat = {"isnet.safetensors", "isnet-general-use.safetensors", "isnet.gguf"},
+    .flat = {"isnet.safetensors", "isnet-general-use.safetensors"},
     .folder = {"isnet/model.safetensors"},
 };
 static const places u2net_places = {
     .wanted = "u2net.safetensors",
-    .flat = {"u2net.safetensors", "u2net.gguf"},
+    .flat = {"u2net.safetensors"},
     .folder = {"u2net/model.safetensors"},
 };
 static const places u2netp_places = {
     .wanted = "u2netp.safetensors",
-    .flat = {"u2netp.safetensors", "u2netp.gguf"},
+    .flat = {"u2netp.safetensors"},
     .folder = {"u2netp/model.safetensors"},
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * matting_files.h: where the weights of the matting networks lie: beside the TRELLIS.2 files under the names that people have them. Looks at
- * names only.
+ * matting_files.h: where the weights of the matting networks lie: beside the TRELLIS.2 files under the names that people have them. Looks
+ * at names only.
  */
 #ifndef ESI_MATTING_FILES_H
 #define ESI_MATTING_FILES_H

@@ -10,6 +10,7 @@
 #include "formats/json.h"
 #include "formats/json_write.h"
 #include "formats/vxz.h"
+#include "models/matting_files.h"
 #include "pipeline/model.h"
 #include "pipeline/post_report.h"
 
@@ -94,6 +95,28 @@ static void put_role(esi_json_writer *w, const espalier_model *model, espalier_r
     esi_json_close(w, '}');
 }
 
+/* The networks that cut objects out, best first. */
+static espalier_status put_matting(esi_json_writer *w, const espalier_model *model, const char *path)
+{
+    const char *const directories[] = {path, espalier_model_directory(model), NULL};
+    esi_arena arena = {0};
+    espalier_status st = ESPALIER_OK;
+
+    esi_json_open(w, "matting", '[');
+    for (size_t i = 0; st == ESPALIER_OK && i < ESI_MATTING_NETWORKS; i++) {
+        const char *found = NULL;
+        st = esi_matting_file_find(w->ctx, &arena, &found, directories, esi_matting_networks[i]);
+        esi_json_open(w, NULL, '{');
+        esi_json_put_string(w, "network", espalier_matte_name(esi_matting_networks[i]));
+        esi_json_put_bool(w, "found", found != NULL);
+        esi_json_put_string(w, found ? "path" : "wanted", found ? found : esi_matting_file_wanted(esi_matting_networks[i]));
+        esi_json_close(w, '}');
+    }
+    esi_json_close(w, ']');
+    esi_arena_free(w->ctx, &arena);
+    return st;
+}
+
 static espalier_status inspect_directory(esi_json_writer *w, const char *path)
 {
     static const espalier_pipeline_type types[] = {ESPALIER_PIPELINE_512, ESPALIER_PIPELINE_1024, ESPALIER_PIPELINE_1024_CASCADE,
@@ -123,8 +146,9 @@ static espalier_status inspect_directory(esi_json_writer *w, const char *path)
     esi_json_open(w, "roles", '[');
     for (int role = 0; role < ESPALIER_ROLE_COUNT; role++) put_role(w, model, (espalier_role)role);
     esi_json_close(w, ']');
+    st = put_matting(w, model, path);
     espalier_model_free(model);
-    return ESPALIER_OK;
+    return st;
 }
 
 /* ------------------------------------------------------------- pictures, assets */

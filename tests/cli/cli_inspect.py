@@ -33,6 +33,9 @@ class Inspect(CommandTest):
             found = {r['role']: r['found'] for r in info['roles']}
             self.assertEqual(sum(found.values()), 7)
             self.assertFalse(found['shape_slat_flow_model_1024'])
+            self.assertEqual([(m['network'], m['found']) for m in info['matting']],
+                             [('birefnet', False), ('isnet', False), ('u2net', False), ('u2netp', False)])
+            self.assertEqual(info['matting'][0]['wanted'], 'birefnet.gguf or BiRefNet/model.safetensors')
             for role in info['roles']:
                 if role['found']:
                     self.assertGreater(role['parameters'], 1000)

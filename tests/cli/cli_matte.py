@@ -298,6 +298,8 @@ class Generate(MatteTest):
         net = write(os.path.join(self.model, 'u2netp.safetensors'), nets.red_net('u2netp'))
         r = self.succeed('generate', self.picture, '-m', self.model, '-o', 'a.glb', '--report', 'r.json')
         self.assertIn('%s: matte by u2netp (%s): the picture has no transparency, and this is the best network found' % (self.picture, net), r.out)
+        listed = json.loads(self.succeed('inspect', '--json', self.model).out)['matting']
+        self.assertEqual([m.get('path') for m in listed], [None, None, None, net])
         matte = self.report()
         self.assertEqual((matte['used'], matte['network_file'], matte['warnings']), ('u2netp', net, []))
         self.assertAlmostEqual(matte['coverage'], 45 * 40 / 6300, delta=0.003)

@@ -114,8 +114,9 @@ class Choosing(MatteTest):
         self.fail_with(MODEL, 'matte', self.picture, '-o', 'x.png', '--matte-model', 'missing.gguf', says=['missing.gguf', 'no such file'])
         self.fail_with(MODEL, 'matte', self.picture, '-o', 'x.png', '--matte-model', self.models, says=[self.models, 'directory'])
         refused(b'', [])
-        refused(b'\x08\x07\x12\x07pytorch' + bytes(200), ['neither a safetensors nor a GGUF'])                   # ONNX
-        refused(b'PK\x03\x04' + bytes(200), ['neither a safetensors nor a GGUF'])                                # .pth
+        refused(b'PK\x03\x04' + bytes(200), ['neither a safetensors nor a GGUF', 'PyTorch checkpoint'])
+        onnx = self.make('u2net.onnx', b'\x08\x07\x12\x07pytorch' + bytes(200))
+        self.fail_with(MODEL, 'matte', self.picture, '-o', 'x.png', '--matte-model', onnx, says=[onnx, 'docs/matting.md'])
         for n in (4, 100, len(whole) // 2, len(whole) - 4):
             refused(whole[:n], [])
         refused(tensors_bytes({k: v for k, v in header.items() if k != 'stage3.rebnconv2.conv_s1.weight'}, data), ['stage3.rebnconv2'])

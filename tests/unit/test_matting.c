@@ -272,7 +272,7 @@ static void places(void **state)
         {ESPALIER_MATTE_ISNET, "hub/models--x/snapshots/m/isnet-general-use.safetensors"},
         {ESPALIER_MATTE_ISNET, "hub/models--x/snapshots/m/isnet.safetensors"},
         {ESPALIER_MATTE_U2NET, "hub/models--x/snapshots/m/u2net/model.safetensors"},
-        {ESPALIER_MATTE_U2NET, "hub/models--x/snapshots/m/u2net.gguf"},
+        {ESPALIER_MATTE_U2NET, "hub/models--x/snapshots/m/u2net.safetensors"},
         {ESPALIER_MATTE_U2NETP, "hub/models--x/snapshots/m/u2netp.safetensors"},
     };
     job *j = *state;

@@ -165,7 +165,8 @@ static int name_outputs(cli_matte_files *f, const char *output, const char *form
 static int make_directory(const char *path)
 {
     if (mkdir(path, 0777) == 0 || (errno == EEXIST && is_directory(path))) return 0;
-    return fail(ESPALIER_ERR_OUTPUT, path, errno == EEXIST ? "is not a directory; several pictures need one" : "the directory cannot be made");
+    const bool taken = errno == EEXIST;
+    return fail(ESPALIER_ERR_OUTPUT, path, taken ? "is not a directory; several pictures need one" : "the directory cannot be made");
 }
 
 static int prepare_outputs(const cli_matte_files *f, const char *output)

@@ -5,8 +5,8 @@
 
 const char cli_matting_help[] =
     "cutting out:\n"
-    "      --matte MODE         auto: the picture's own transparency if it has some, else the first of birefnet, isnet, u2net, u2netp that\n"
-    "                           is found (default); alpha: it must have transparency; birefnet, isnet, u2net, u2netp: this network;\n"
+    "      --matte MODE         auto: the picture's own transparency if it has some, else the first of birefnet, isnet, u2net, u2netp\n"
+    "                           that is found (default); alpha: it must have transparency; birefnet, isnet, u2net, u2netp: this network;\n"
     "                           threshold: away with a white backdrop; none: take it whole. Transparency that is there wins over all\n"
     "      --matte-model FILE   weights of a matting network (safetensors or GGUF) instead of those in the model directory\n"
     "      --matte-over-alpha   set the picture's own transparency aside\n"
