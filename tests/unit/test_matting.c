@@ -192,7 +192,7 @@ static void best_of_what_is_there(void **state)
     espalier_image out;
 
     create(j);
-    refuse_cut(j, ESPALIER_ERR_INPUT, "p.jpg: the picture has no transparency, and there is no network to cut the object out; add birefnet");
+    refuse_cut(j, ESPALIER_ERR_INPUT, "p.jpg: the picture has no transparency, and there is no network to cut the object out; add");
     put(j, 0, "u2netp.safetensors", ESPALIER_MATTE_U2NETP);
     refuse_cut(j, ESPALIER_ERR_INPUT, j->dir); /* looked for once, when it was made */
     create(j);
