@@ -8,7 +8,8 @@
 
 #include <stdio.h>
 
-static const char *const shader_names[ESI_VK_SHADERS] = {"probe", "elementwise", "move", "norm", "rope", "table", "matmul", "peak"};
+static const char *const shader_names[ESI_VK_SHADERS] = {"probe", "elementwise", "move", "norm", "rope", "table", "matmul", "peak",
+                                                          "attention", "attention_small"};
 
 /* ------------------------------------------------------------------- SPIR-V */
 

@@ -194,6 +194,22 @@ static espalier_status product(bed *b, const esi_vk_device *d, const esi_vk_tria
     return gathered ? esi_conv(b->ctx, b->y, x, index, w, ESI_CONV_TAP_MAJOR, &e) : esi_linear(b->ctx, b->y, x, w, &e);
 }
 
+/* KIND: sixteenths of the columns of the values; more keys than the rule's tile. */
+static espalier_status attention(bed *b, const esi_vk_trial *t)
+{
+    const int64_t rows = 70, cols = 16 * t->kind - 3;
+    esi_tensor q, k, v;
+    esi_attention_args a = {.heads = 1, .windows = 1, .scale = 0.2f};
+
+    b->y = matrix(b, rows, cols);
+    q = matrix(b, rows, cols);
+    k = matrix(b, rows, cols);
+    v = matrix(b, rows, cols);
+    a.bias = matrix(b, rows, rows);
+    a.region = indices(b, rows, 1, 3);
+    return b->status == ESPALIER_OK ? esi_attention(b->ctx, b->y, q, k, v, &a) : b->status;
+}
+
 static espalier_status perform(bed *b, const esi_vk_device *d, const esi_vk_trial *t)
 {
     switch (t->shader) {
@@ -203,6 +219,8 @@ static espalier_status perform(bed *b, const esi_vk_device *d, const esi_vk_tria
     case ESI_VK_ROPE: return rope(b);
     case ESI_VK_TABLE: return table(b, t);
     case ESI_VK_MATMUL: return product(b, d, t);
+    case ESI_VK_ATTENTION:
+    case ESI_VK_ATTENTION_SMALL: return attention(b, t);
     default: return ESPALIER_OK;
     }
 }

@@ -3,7 +3,11 @@
 // common.glsl: what every shader shares: the push constants (esi_vk_push in internal.h), specialisation constants, and the number of an
 // invocation. Offsets and strides count 32-bit elements from the start of a binding.
 
+#ifdef LOCAL_SIZE
+layout(local_size_x = LOCAL_SIZE) in;
+#else
 layout(local_size_x_id = 0) in;
+#endif
 layout(constant_id = 1) const int KIND = 0;
 layout(constant_id = 2) const int ACT = 0;
 
