@@ -8,11 +8,13 @@ import os
 import pickle
 import random
 import resource
+import signal
 import struct
 import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 import zipfile
 
 BUILD, SOURCE = (os.path.abspath(path) for path in sys.argv[1:3])
@@ -218,6 +220,18 @@ class Refusals(Base):
         at = data.index(files.tiny_weights(False)["outconv.weight"][2])
         data[at] ^= 1
         self.refused(bytes(data), "Bad CRC-32")
+
+    def test_interrupted(self):
+        """Neither signal leaves anything behind."""
+        for number, status in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
+            with unittest.mock.patch.object(convert_matting.os, "fsync", lambda file: os.kill(os.getpid(), number)):
+                self.refused(self.onnx(), "interrupted", status=status)
+
+    def test_full_output(self):
+        path = self.path("input", self.onnx())
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([sys.executable, TOOL, path, "--list"], stdout=full, stderr=subprocess.PIPE, text=True)
+        self.assertEqual((done.returncode, done.stderr), (7, "convert_matting: standard output cannot be written\n"))
 
     def test_other_files(self):
         self.refused(b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.", "before 1.6", "torch.save")

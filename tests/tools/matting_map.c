@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * espalier-matting-map: a network of the U2-Net family on a tensor out of a file, without any recipe before or after, so that its map can be
- * set beside another program's (tests/tools/check_matting.py). Input: 3 x SIDE x SIDE fp32, output: SIDE x SIDE fp32, both as this machine
- * stores them.
+ * espalier-matting-map: a network of the U2-Net family on a tensor out of a file, without any recipe before or after, so that its map can
+ * be set beside another program's (tests/convert/check_real_weights.py). Input: 3 x SIDE x SIDE fp32, output: SIDE x SIDE fp32, both as
+ * this machine stores them.
  */
 #include "base/base.h"
 #include "models/u2net.h"

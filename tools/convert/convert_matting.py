@@ -7,7 +7,7 @@
 INPUT is an ONNX file of U2-Net, U2-NetP or IS-Net, or a state dict of one of them or of BiRefNet that torch.save wrote (a zip archive).
 Python's standard library is all it needs: it runs once for each file, and both formats are easy to read there without their own libraries.
 Exit status as espalier's: 2 wrong arguments, 4 the input is missing, damaged or no such network, 5 no memory, 7 the output cannot be
-written, 130 interrupted."""
+written, 130 and 143 interrupted."""
 import argparse
 import array
 import json
@@ -48,7 +48,10 @@ def read_tensors(file):
     size = os.fstat(file.fileno()).st_size
     if size == 0:
         raise Refused("empty")
-    data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    try:
+        data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    except OSError as error:
+        raise Refused(f"cannot be mapped ({error.strerror})", Refused.RESOURCE) from None
     start = bytes(data[:512])
     if start.startswith(b"PK\x03\x04"):
         tensors = torch_weights.read(file, size)
@@ -150,7 +153,12 @@ def run(options):
             list_tensors(tensors)
 
 
+def terminate(number, frame):
+    raise Refused("interrupted", 128 + number)
+
+
 def main(arguments):
+    signal.signal(signal.SIGTERM, terminate)
     sys.stdout.reconfigure(errors="backslashreplace")
     subject = ""
     try:
@@ -170,7 +178,7 @@ def main(arguments):
         if error.status == Refused.OUTPUT:
             subject = options.output + ": "
         message, status = subject + str(error), error.status
-    except BrokenPipeError:
+    except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         message, status = "standard output cannot be written", Refused.OUTPUT
     except MemoryError:
@@ -182,5 +190,4 @@ def main(arguments):
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main(sys.argv[1:]))
