@@ -27,6 +27,12 @@ static double percent(double share)
     return 100 * share;
 }
 
+/* What helps when the picture's own alpha is the trouble. */
+static const char *advice(const espalier_matte_stats *s)
+{
+    return s->used == ESPALIER_MATTE_ALPHA ? "; --matte-over-alpha sets this alpha aside" : "";
+}
+
 /* ------------------------------------------------------------- the six of them */
 
 static bool covers_most(const espalier_matte_stats *s)
@@ -36,8 +42,8 @@ static bool covers_most(const espalier_matte_stats *s)
 
 static void say_most(char *text, size_t size, const espalier_matte_stats *s)
 {
-    snprintf(text, size, "covers %.1f %% of the frame (more than %.0f %%): the background is probably still there", percent(s->coverage),
-             percent(MOST));
+    snprintf(text, size, "covers %.1f %% of the frame (more than %.0f %%): the background is probably still there%s", percent(s->coverage),
+             percent(MOST), advice(s));
 }
 
 static bool covers_little(const espalier_matte_stats *s)
@@ -79,8 +85,8 @@ static bool inverted(const espalier_matte_stats *s)
 
 static void say_inverted(char *text, size_t size, const espalier_matte_stats *s)
 {
-    snprintf(text, size, "looks inverted: %.1f %% of the border and %.1f %% of the centre are opaque", percent(s->border),
-             percent(s->centre));
+    snprintf(text, size, "looks inverted: %.1f %% of the border and %.1f %% of the centre are opaque%s", percent(s->border),
+             percent(s->centre), advice(s));
 }
 
 static double centre(const espalier_matte_stats *s)

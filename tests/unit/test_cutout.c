@@ -232,7 +232,7 @@ static void covers_most(void **state)
     extra = 1;
     s = expect(f, 100, 100, most, ESPALIER_MATTE_TOUCHES_BORDER | ESPALIER_MATTE_COVERS_MOST, 2);
     assert_float_equal(s.coverage, 0.9001, NEAR);
-    SAID("p: the matte covers 90.0 % of the frame (more than 90 %)");
+    SAID("p: the matte covers 90.0 % of the frame (more than 90 %): the background is probably still there; --matte-over-alpha sets");
 }
 
 static rgba little(int x, int y)

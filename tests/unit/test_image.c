@@ -175,6 +175,61 @@ static void save_fails_cleanly(void **state)
     espalier_image_free(&in);
 }
 
+static void save_by_suffix(void **state)
+{
+    static const char *const good[] = {"a.png", "a.PNG", "a.webp", "a.WebP"}, *const bad[] = {"a.jpg", "a", "png", "a.pngx", "a.webp.x"};
+    fixture *f = *state;
+    char path[128];
+
+    for (uint32_t channels = 1; channels <= 4; channels += channels == 1 ? 2 : 1) {
+        espalier_image in, out;
+        assert_int_equal(espalier_image_create(f->ctx, &in, 31, 17, channels), ESPALIER_OK);
+        for (size_t i = 0; i < esi_image_size(&in); i++) in.pixels[i] = (uint8_t)(i * 11 + i / 13); /* colours under alpha 0 too */
+        for (size_t k = 0; k < ESI_COUNT(good); k++) {
+            assert_int_equal(espalier_image_can_save(good[k]), 1);
+            assert_int_equal(espalier_image_save(f->ctx, &in, fixture_path(f, path, good[k])), ESPALIER_OK);
+            assert_int_equal(espalier_image_load(f->ctx, &out, path), ESPALIER_OK);
+            assert_int_equal(out.channels, channels == 4 ? 4 : 3);
+            for (size_t i = 0; i < 31 * 17 * out.channels; i++)
+                assert_int_equal(out.pixels[i], in.pixels[channels == 1 ? i / out.channels : i]);
+            espalier_image_free(&out);
+            unlink(path);
+        }
+        for (size_t k = 0; k < ESI_COUNT(bad); k++) {
+            assert_int_equal(espalier_image_can_save(bad[k]), 0);
+            assert_int_equal(espalier_image_save(f->ctx, &in, fixture_path(f, path, bad[k])), ESPALIER_ERR_ARG);
+            assert_int_not_equal(access(path, F_OK), 0);
+        }
+        espalier_image_free(&in);
+    }
+}
+
+static void save_by_suffix_fails_cleanly(void **state)
+{
+    fixture *f = *state;
+    char path[128];
+    espalier_image in, wide, none = {0};
+
+    assert_int_equal(espalier_image_create(f->ctx, &in, 40, 30, 1), ESPALIER_OK);
+    assert_int_equal(espalier_image_create(f->ctx, &wide, 16384, 1, 3), ESPALIER_OK);
+    assert_int_equal(espalier_image_save(f->ctx, &wide, fixture_path(f, path, "a.png")), ESPALIER_OK);
+    unlink(path);
+    assert_int_equal(espalier_image_save(f->ctx, &in, fixture_path(f, path, "no/such/folder.webp")), ESPALIER_ERR_OUTPUT);
+    fixture_path(f, path, "a.webp");
+    assert_int_equal(espalier_image_save(f->ctx, &wide, path), ESPALIER_ERR_RESOURCE); /* the format ends at 16383 */
+    assert_int_equal(espalier_image_save(f->ctx, &none, path), ESPALIER_ERR_ARG);
+    assert_int_equal(espalier_image_save(f->ctx, NULL, path), ESPALIER_ERR_ARG);
+    assert_int_equal(espalier_image_save(NULL, &in, path), ESPALIER_ERR_ARG);
+    assert_int_equal(espalier_image_save(f->ctx, &in, NULL), ESPALIER_ERR_ARG);
+    assert_int_equal(espalier_image_can_save(NULL), 0);
+    espalier_context_set_memory_budget(f->ctx, 1000);
+    assert_int_equal(espalier_image_save(f->ctx, &in, path), ESPALIER_ERR_RESOURCE);
+    espalier_context_set_memory_budget(f->ctx, 0);
+    assert_int_not_equal(access(path, F_OK), 0);
+    espalier_image_free(&wide);
+    espalier_image_free(&in);
+}
+
 /* ------------------------------------------- samples decoded by Pillow */
 
 /* esi_image_hash of what Pillow 9.4 (libjpeg-turbo 2.1, libwebp 1.2) makes of each file: ImageOps.exif_transpose, then convert to RGB or
@@ -483,6 +538,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(png_damage, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(save_and_read_back, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(save_fails_cleanly, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(save_by_suffix, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(save_by_suffix_fails_cleanly, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(samples_as_pillow, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(orientation_of_png, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(orientation_of_jpeg, fixture_setup, fixture_teardown),
