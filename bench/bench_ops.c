@@ -113,11 +113,41 @@ static espalier_status one_attention(bench *b, const char *only, int64_t nq, int
     return st;
 }
 
+/* Windows of `area` tokens with a bias, as in the backbone of matting networks. */
+static espalier_status window_attention(bench *b, const char *only, int64_t windows, int64_t area, int heads, int64_t dim)
+{
+    espalier_context *ctx = b->ctx;
+    attention_tensors a = {.args = {.heads = heads, .windows = windows, .scale = 0.177f}};
+    const int64_t c = heads * dim;
+    const double flops = 4.0 * (double)windows * (double)area * (double)area * (double)c;
+    esi_scope scope;
+    esi_tensor qkv;
+    char name[96];
+    espalier_status st;
+
+    snprintf(name, sizeof name, "attention/windows-%dx%lld/%lld", heads, (long long)dim, (long long)area);
+    if (!bench_wanted(only, name)) return ESPALIER_OK;
+    scope = esi_scope_begin(ctx);
+    st = bench_random(ctx, &qkv, windows * area, 3 * c);
+    if (st == ESPALIER_OK) st = bench_random(ctx, &a.args.bias, heads * area, area);
+    if (st == ESPALIER_OK) st = esi_tensor_new(ctx, &a.y, windows * area, c, ESI_F32);
+    if (st == ESPALIER_OK) {
+        a.q = esi_cols(qkv, 0, c);
+        a.k = esi_cols(qkv, c, c);
+        a.v = esi_cols(qkv, 2 * c, c);
+        st = bench_measure(b, name, flops, "4 * windows * tokens^2 * heads * dim", attention_once, &a);
+    }
+    esi_scope_end(ctx, scope);
+    return st;
+}
+
 espalier_status bench_attention(bench *b, const char *only)
 {
     espalier_status st = one_attention(b, only, 4096, 4096, 12, 128);
     if (st == ESPALIER_OK) st = one_attention(b, only, 4096, 1029, 12, 128);
     if (st == ESPALIER_OK) st = one_attention(b, only, 1029, 1029, 16, 64);
+    if (st == ESPALIER_OK) st = window_attention(b, only, 56, 144, 24, 32);
+    if (st == ESPALIER_OK) st = window_attention(b, only, 160, 49, 24, 32);
     return st;
 }
 
