@@ -3,6 +3,7 @@
  * repro_hash: runs a model and prints a line of hashes for each pipeline. tests/repro/run.sh compares the lines of different kernels,
  * thread counts, budgets, compilers, processors and file layouts, and with tests/repro/expected.txt.
  */
+#include "device.h"
 #include "hashing.h"
 
 #include "base/context.h"
@@ -16,6 +17,8 @@ static const char usage[] = "usage: repro_hash [options] MODEL_DIR\n"
                             "  --image FILE          default: a built-in picture\n"
                             "  --gguf DIR            take every network from this flat directory instead (it has no pipeline.json)\n"
                             "  --cpu-level LEVEL     --threads N     --mem-budget BYTES     --device NAME\n"
+                            "  --limits BYTES:BYTES  of the device's allocations and bindings     --validate: nothing from the validation layer\n"
+                            "  --lose N, --fill N    the device is lost at the Nth submission, its memory is full from the Nth allocation on\n"
                             "  --steps N             of all three samplers; default: the model's\n"
                             "  --label TEXT          first word of each line\n"
                             "  --list-levels         CPU levels that this build and machine can run\n"
@@ -23,6 +26,7 @@ static const char usage[] = "usage: repro_hash [options] MODEL_DIR\n"
 
 typedef struct options {
     espalier_runtime_options runtime;
+    repro_device device;
     const char *directory, *image, *gguf, *label;
     uint64_t budget;
     int steps;
@@ -74,6 +78,10 @@ static int parse_options(options *o, int argc, char **argv)
                                           {"cpu-level", required_argument, NULL, 'c'},
                                           {"threads", required_argument, NULL, 't'},
                                           {"device", required_argument, NULL, 'd'},
+                                          {"limits", required_argument, NULL, 'x'},
+                                          {"validate", no_argument, NULL, 'V'},
+                                          {"lose", required_argument, NULL, 'n'},
+                                          {"fill", required_argument, NULL, 'N'},
                                           {"mem-budget", required_argument, NULL, 'm'},
                                           {"steps", required_argument, NULL, 'S'},
                                           {"label", required_argument, NULL, 'l'},
@@ -98,6 +106,21 @@ static int parse_options(options *o, int argc, char **argv)
             break;
         case 'd':
             o->runtime.device = optarg;
+            break;
+        case 'x': {
+            char *end;
+            o->device.max_allocation = strtoull(optarg, &end, 10);
+            o->device.max_range = *end ? strtoull(end + 1, NULL, 10) : 0;
+            break;
+        }
+        case 'V':
+            o->device.validate = true;
+            break;
+        case 'n':
+            o->device.lost_at = (int)strtol(optarg, NULL, 10);
+            break;
+        case 'N':
+            o->device.full_at = (int)strtol(optarg, NULL, 10);
             break;
         case 't':
             o->runtime.threads = (int32_t)strtol(optarg, NULL, 10);
@@ -197,7 +220,10 @@ int main(int argc, char **argv)
     int exit_status = parse_options(&o, argc, argv);
     if (exit_status >= 0) return exit_status;
     o.runtime.log = print_log;
+    const char *device = o.runtime.device;
+    o.runtime.device = NULL;
     espalier_status st = espalier_runtime_create(&runtime, &o.runtime);
+    if (st == ESPALIER_OK && device && strcmp(device, "cpu") != 0) st = repro_device_open(runtime, &o.device, device);
     if (st == ESPALIER_OK) st = espalier_context_create(&ctx, runtime);
     if (st == ESPALIER_OK) st = run(ctx, &o);
     if (st != ESPALIER_OK)
@@ -205,5 +231,5 @@ int main(int argc, char **argv)
     fprintf(stderr, "peak %llu\n", ctx ? (unsigned long long)espalier_context_memory_peak(ctx) : 0);
     espalier_context_free(ctx);
     espalier_runtime_free(runtime);
-    return (int)st;
+    return o.device.messages ? 1 : (int)st;
 }
