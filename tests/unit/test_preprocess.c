@@ -332,6 +332,71 @@ static void opaque_pictures_are_taken_whole(void **state)
     espalier_image_free(&out);
 }
 
+/* ------------------------------------------------------ alpha set aside */
+
+static espalier_status mask_of_green(void *user, espalier_context *ctx, const espalier_image *rgb, espalier_image *mask)
+{
+    int *calls = user;
+    ++*calls;
+    assert_int_equal(rgb->channels, 3);
+    espalier_status st = esi_image_new(ctx, mask, rgb->width, rgb->height, 1);
+    for (size_t i = 0; st == ESPALIER_OK && i < esi_image_size(mask); i++) mask->pixels[i] = rgb->pixels[3 * i + 1] > 150 ? 255 : 0;
+    return st;
+}
+
+/* Sees the picture after its reduction, and clears its left half. */
+static espalier_status clear_left(void *user, espalier_context *ctx, espalier_image *rgba)
+{
+    int *calls = user;
+    (void)ctx;
+    *calls += 100;
+    assert_int_equal(rgba->channels, 4);
+    for (size_t i = 0; i < (size_t)rgba->width * rgba->height; i++)
+        if (i % rgba->width < rgba->width / 2) rgba->pixels[4 * i + 3] = 0;
+    return ESPALIER_OK;
+}
+
+/* The colours under the alpha count: it goes before the reduction, which would premultiply, and the network decides anew. */
+static void alpha_is_set_aside(void **state)
+{
+    fixture *f = *state;
+    int calls = 0;
+    const esi_matte_source source = {.fn = mask_of_green, .user = &calls, .over_alpha = true},
+                           checked = {.fn = mask_of_green, .check = clear_left, .user = &calls, .over_alpha = true};
+    espalier_image rgb, rgba, want, got, cut;
+
+    assert_int_equal(espalier_image_create(f->ctx, &rgb, 1500, 300, 3), ESPALIER_OK);
+    assert_int_equal(espalier_image_create(f->ctx, &rgba, 1500, 300, 4), ESPALIER_OK);
+    for (uint32_t i = 0; i < 1500 * 300; i++) {
+        const uint8_t color[3] = {(uint8_t)(i % 251), i % 1500 > 600 && i % 1500 < 900 ? 200 : 100, (uint8_t)(i / 1500)};
+        memcpy(rgb.pixels + 3 * i, color, 3);
+        memcpy(rgba.pixels + 4 * i, color, 3);
+        rgba.pixels[4 * i + 3] = (uint8_t)(i % 7 == 0 ? 255 : 0);
+    }
+    assert_int_equal(esi_preprocess(f->ctx, &want, &rgb, &source, NULL), ESPALIER_OK);
+    assert_int_equal(esi_preprocess(f->ctx, &got, &rgba, &source, NULL), ESPALIER_OK);
+    assert_int_equal(calls, 2);
+    assert_int_equal(got.width, want.width);
+    assert_in_range(got.width, 200, 206);
+    assert_memory_equal(got.pixels, want.pixels, esi_image_size(&want));
+    espalier_image_free(&got);
+    assert_int_equal(esi_preprocess(f->ctx, &got, &rgba, &checked, NULL), ESPALIER_OK);
+    assert_int_equal(calls, 103);
+    assert_true(got.width < want.width || memcmp(got.pixels, want.pixels, esi_image_size(&want)) != 0);
+    /* The first half alone, at the picture's own size. */
+    assert_int_equal(esi_matte_picture(f->ctx, &cut, &rgba, &source), ESPALIER_OK);
+    assert_int_equal(cut.width, 1500);
+    for (uint32_t i = 0; i < 1500 * 300; i++) {
+        assert_memory_equal(cut.pixels + 4 * i, rgb.pixels + 3 * i, 3);
+        assert_int_equal(cut.pixels[4 * i + 3], i % 1500 > 600 && i % 1500 < 900 ? 255 : 0);
+    }
+    espalier_image_free(&cut);
+    espalier_image_free(&got);
+    espalier_image_free(&want);
+    espalier_image_free(&rgba);
+    espalier_image_free(&rgb);
+}
+
 /* ----------------------------------------------------------- conditioning */
 
 static void condition_drops_alpha_after_resizing(void **state)
@@ -409,6 +474,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(black_background_truncates, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(refusals, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(opaque_pictures_are_taken_whole, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(alpha_is_set_aside, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(condition_drops_alpha_after_resizing, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(failing_allocations, fixture_setup, fixture_teardown),
     };
