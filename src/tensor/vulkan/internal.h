@@ -70,7 +70,7 @@ extern const esi_vk_module esi_vk_modules[];
 
 typedef enum esi_vk_shader {
     ESI_VK_PROBE, ESI_VK_ELEMENTWISE, ESI_VK_MOVE, ESI_VK_NORM, ESI_VK_ROPE, ESI_VK_TABLE, ESI_VK_MATMUL, ESI_VK_PEAK,
-    ESI_VK_ATTENTION, ESI_VK_ATTENTION_SMALL, ESI_VK_SHADERS
+    ESI_VK_ATTENTION, ESI_VK_ATTENTION_SMALL, ESI_VK_STATISTICS, ESI_VK_SHADERS
 } esi_vk_shader;
 /* KIND of move.comp. */
 typedef enum esi_vk_move {

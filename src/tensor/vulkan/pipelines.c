@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 static const char *const shader_names[ESI_VK_SHADERS] = {"probe", "elementwise", "move", "norm", "rope", "table", "matmul", "peak",
-                                                          "attention", "attention_small"};
+                                                          "attention", "attention_small", "statistics"};
 
 /* ------------------------------------------------------------------- SPIR-V */
 

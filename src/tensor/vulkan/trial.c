@@ -210,6 +210,32 @@ static espalier_status attention(bed *b, const esi_vk_trial *t)
     return b->status == ESPALIER_OK ? esi_attention(b->ctx, b->y, q, k, v, &a) : b->status;
 }
 
+/* KIND: group norm from its three steps, the count of NaN, the mean of rows. */
+static espalier_status statistics(bed *b, const esi_vk_trial *t)
+{
+    esi_tensor x = matrix(b, ROWS, COLS), z = matrix(b, ROWS, COLS);
+    uint64_t nans = 0, infinities = 0;
+    espalier_status st = b->status;
+
+    if (st == ESPALIER_OK && t->kind <= 2) {
+        const esi_norm_args a = {.eps = 1e-6f, .act = (esi_activation)t->act, .weight = weight(b, 1, COLS, ESI_F32, false),
+                                 .bias = weight(b, 1, COLS, ESI_F32, false)};
+        b->y = z;
+        return b->status == ESPALIER_OK ? esi_group_norm(b->ctx, z, x, HEADS, &a) : b->status;
+    }
+    if (t->kind == 4) {
+        b->y = matrix(b, 1, COLS);
+        return b->status == ESPALIER_OK ? esi_mean_rows(b->ctx, b->y, x) : b->status;
+    }
+    if (st == ESPALIER_OK) st = esi_scale(b->ctx, x, x, 3e38f);
+    if (st == ESPALIER_OK) st = esi_scale(b->ctx, z, z, 3e38f);
+    if (st == ESPALIER_OK) st = esi_add(b->ctx, x, x, z);
+    if (st == ESPALIER_OK) st = esi_count_nonfinite(b->ctx, x, &nans, &infinities);
+    b->numbers[0] = (double)nans;
+    b->numbers[1] = (double)infinities;
+    return st;
+}
+
 static espalier_status perform(bed *b, const esi_vk_device *d, const esi_vk_trial *t)
 {
     switch (t->shader) {
@@ -221,6 +247,7 @@ static espalier_status perform(bed *b, const esi_vk_device *d, const esi_vk_tria
     case ESI_VK_MATMUL: return product(b, d, t);
     case ESI_VK_ATTENTION:
     case ESI_VK_ATTENTION_SMALL: return attention(b, t);
+    case ESI_VK_STATISTICS: return statistics(b, t);
     default: return ESPALIER_OK;
     }
 }
