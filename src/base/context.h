@@ -46,6 +46,7 @@ struct espalier_context {
     atomic_int cancel;
     espalier_progress_fn progress;
     void *progress_user;
+    const char *stage;                         /* that esi_progress() named last in this call; NULL = none; a literal */
     espalier_limits limits;
 
     atomic_int references;                     /* the job's own, and one per result that still lives */

@@ -79,6 +79,7 @@ bool esi_error_pending(const espalier_context *ctx)
 void esi_enter(espalier_context *ctx, esi_fp_state *saved)
 {
     esi_clear_error(ctx);
+    if (ctx != NULL) ctx->stage = NULL;
     esi_fp_set_default(saved);
 }
 
@@ -188,6 +189,7 @@ void espalier_context_set_progress(espalier_context *ctx, espalier_progress_fn f
 
 espalier_status esi_progress(espalier_context *ctx, const char *stage, uint64_t done, uint64_t total)
 {
+    ctx->stage = stage;
     if (ctx->progress != NULL && ctx->progress(ctx->progress_user, stage, done, total) != 0) espalier_context_cancel(ctx);
     return esi_check_cancel(ctx);
 }

@@ -83,16 +83,40 @@ threads() {
     done
 }
 
-# A Vulkan device, a software one if there is no other.
+# device_fails WHAT TEXT ARGUMENTS...: the run ends with a clear message and the right status.
+device_fails() {
+    what=$1
+    text=$2
+    shift 2
+    checks=$((checks + 1))
+    status=0
+    "$hash" --label micro --pipelines 512 --device vulkan "$@" "$hf" >"$scratch.out" 2>"$scratch.err" || status=$?
+    [ "$status" = 8 ] && [ ! -s "$scratch.out" ] && grep -q "$text" "$scratch.err" ||
+        { echo "FAILED $what: exit status $status, expected 8 and '$text': $(cat "$scratch.err")"; failures=$((failures + 1)); }
+}
+
+# A Vulkan device, a software one if there is no other: all pipelines; with everything cut small and the validation layer silent; with
+# allocations and bindings that hold next to nothing; and failures.
 vulkan() {
     status=0
-    check "micro 512, Vulkan" "$hash" --label micro --pipelines 512 --device vulkan "$hf" || status=$?
+    check "micro, Vulkan" "$hash" --label micro --device vulkan "$hf" || status=$?
     case $status in
     0) ;;
     8) skip_group "no Vulkan device here" ;;
-    *) echo "FAILED micro 512, Vulkan: $(cat "$scratch.err")"; failures=$((failures + 1)) ;;
+    *) echo "FAILED micro, Vulkan: $(cat "$scratch.err")"; failures=$((failures + 1)) ;;
     esac
-    must "matting, Vulkan" "$matte" --device vulkan "$mattes"
+    status=0
+    check "micro, Vulkan, allocations of 16 MiB, bindings of 1 MiB, validated" "$hash" --label micro --device vulkan \
+        --limits 16777216:1048576 --validate "$hf" || status=$?
+    case $status in
+    0) ;;
+    8) echo "SKIPPED validation: $(cat "$scratch.err")" ;;
+    *) echo "FAILED micro, Vulkan, validated: $(cat "$scratch.err")"; failures=$((failures + 1)) ;;
+    esac
+    must "micro 512, Vulkan, allocations of 256 KiB, bindings of 16 KiB" "$hash" --label micro --pipelines 512 --device vulkan \
+        --limits 262144:16384 "$hf"
+    device_fails "lost at the 40th submission" "repro_hash: [a-z]*: .*: starting .*: device lost" --lose 40
+    device_fails "full from the 3rd allocation on" "repro_hash: [a-z]*: .*: out of device memory for tensor" --fill 3 --limits 1048576:65536
 }
 
 # peak_of ARGUMENTS...: bytes a run without a budget needs.

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * test_vulkan.c: the Vulkan backend where check_kernels does not look: which device is taken, its ways to an exact fma, many rows, two
- * jobs at once; what the embedded shaders declare. Failures: test_vulkan_faults.c; memory: test_vulkan_memory.c. Skipped where there is no device.
+ * jobs at once; what the embedded shaders declare. Failures: test_vulkan_faults.c; memory: test_vulkan_memory.c. Skipped where there is no
+ * device.
  *
  * test_vulkan NAME runs one test (wildcards allowed).
  * test_vulkan --modules DIRECTORY writes the shaders as devices get them, for spirv-val and spirv-cross.

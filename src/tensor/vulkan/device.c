@@ -19,6 +19,8 @@ const char *esi_vulkan_fma_name(esi_vulkan_fma fma)
     return (unsigned)fma < ESI_COUNT(names) ? names[fma] : "?";
 }
 
+static const char *stage_of(const espalier_context *ctx) { return ctx->stage ? ctx->stage : ""; }
+
 espalier_status esi_vk_fail(espalier_context *ctx, esi_vk_device *d, const char *format, ...)
 {
     char text[ESI_VULKAN_TEXT];
@@ -27,14 +29,16 @@ espalier_status esi_vk_fail(espalier_context *ctx, esi_vk_device *d, const char 
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    if (ctx) return esi_fail(ctx, ESPALIER_ERR_DEVICE, "%.200s: %s", d->info.name, text);
+    if (ctx) return esi_fail(ctx, ESPALIER_ERR_DEVICE, "%s%s%.200s: %s", stage_of(ctx), ctx->stage ? ": " : "", d->info.name, text);
     memcpy(d->info.reason, text, sizeof text);
     return ESPALIER_ERR_DEVICE;
 }
 
 espalier_status esi_vk_fail_memory(espalier_context *ctx, esi_vk_device *d, const char *what)
 {
-    if (ctx) return esi_fail(ctx, ESPALIER_ERR_RESOURCE, "%.200s: out of memory for %s", d->info.name, what);
+    if (ctx)
+        return esi_fail(ctx, ESPALIER_ERR_RESOURCE, "%s%s%.200s: out of memory for %s", stage_of(ctx), ctx->stage ? ": " : "", d->info.name,
+                        what);
     snprintf(d->info.reason, sizeof d->info.reason, "out of memory for %s", what);
     return ESPALIER_ERR_RESOURCE;
 }
@@ -121,8 +125,8 @@ static bool limits_suffice(const VkPhysicalDeviceLimits *limits, esi_vulkan_info
 
     for (size_t i = 0; i < ESI_COUNT(list); i++) {
         if (list[i].has >= list[i].needed) continue;
-        snprintf(info->reason, sizeof info->reason, "it has at most %llu %s, %llu are needed", (unsigned long long)list[i].has, list[i].what,
-                 (unsigned long long)list[i].needed);
+        snprintf(info->reason, sizeof info->reason, "it has at most %llu %s, %llu are needed", (unsigned long long)list[i].has,
+                 list[i].what, (unsigned long long)list[i].needed);
         return false;
     }
     return true;

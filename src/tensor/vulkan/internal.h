@@ -258,7 +258,8 @@ espalier_status esi_vk_pipeline_get(espalier_context *ctx, esi_vk_device *d, esi
 /* Chooses d->info.fma and checks the arithmetic; ESPALIER_ERR_DEVICE with the reason in d->info.reason. */
 espalier_status esi_vk_self_test(esi_vk_device *d, esi_vulkan_fma forced);
 
-/* Before a pipeline is used, without the lock: ESI_VK_UNTRIED = it could not be found out, for want of memory or because the device is lost. */
+/* Before a pipeline is used, without the lock. ESI_VK_UNTRIED: it could not be found out, for want of memory or because the device is
+ * lost. */
 esi_vk_trust esi_vk_try(espalier_context *ctx, esi_vk_device *d, const char *what, esi_vk_shader shader, int32_t kind, int32_t act);
 
 /* ----------------------------------------------------------------- tensors */
@@ -315,8 +316,8 @@ int64_t esi_vk_matrix_rows(const esi_vk_device *d, esi_tensor t);
 /* Is there memory for it? Without an error. */
 bool esi_vk_matrix_reserve(esi_vk_device *d, esi_tensor t);
 espalier_status esi_vk_matrix_input(espalier_context *ctx, esi_vk_device *d, esi_tensor t);
-/* Where it lies: a binding from a whole word on, and how many 16-bit units after that its first element begins. */
-void esi_vk_matrix_bind(esi_tensor t, esi_vk_binding *binding, uint32_t *halfword);
+/* Where it lies: a binding from a whole word on; how: bit 0 says that its first element begins 16 bits later; its type is in the others. */
+void esi_vk_matrix_bind(esi_tensor t, esi_vk_binding *binding, uint32_t *how);
 /* Are all numbers of the whole weight finite? */
 bool esi_vk_matrix_is_finite(esi_tensor t);
 
@@ -329,7 +330,7 @@ typedef enum esi_vk_cut {
     ESI_VK_COLS,                            /* a column for each row */
     ESI_VK_WINDOW,                          /* rows named by an index: the call is repeated for parts of it */
     ESI_VK_WHOLE,                           /* a matrix, bound whole */
-    ESI_VK_WEIGHT                           /* a matrix of weights as stored (weights.c), bound whole; n[5] becomes its first 16-bit unit */
+    ESI_VK_WEIGHT                           /* a matrix of weights as stored (weights.c), bound whole; n[5]: esi_vk_matrix_bind */
 } esi_vk_cut;
 
 typedef struct esi_vk_operand {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * trial.c: a pipeline is tried before it is trusted. Drivers compile every shader anew for each kind and activation, some of them with rules
- * of their own for floats, so what one pipeline computes says nothing of the next. When an op is about to use a pipeline for the first
- * time, a small op of the same kind runs on the device and on the CPU, and the bytes are compared. Where they differ, or the driver cannot
- * compile it, such ops run on the CPU from then on, and the log says so.
+ * trial.c: a pipeline is tried before it is trusted. Drivers compile every shader anew for each kind and activation, some of them with
+ * rules of their own for floats, so what one pipeline computes says nothing of the next. When an op is about to use a pipeline for the
+ * first time, a small op of the same kind runs on the device and on the CPU, and the bytes are compared. Where they differ, or the driver
+ * cannot compile it, such ops run on the CPU from then on, and the log says so.
  */
 #include "tensor/vulkan/internal.h"
 
@@ -167,16 +167,17 @@ static espalier_status table(bed *b, const esi_vk_trial *t)
     return esi_pool_rows(b->ctx, y, x, index, t->kind == 0 ? ESI_POOL_MAX : ESI_POOL_MEAN);
 }
 
-/* KIND as in ops_product.c: the weight's type, 4 with a table, 8 with NaN in the weight, and the shape of tiles, which follows from sizes. */
+/* KIND as in ops_product.c: 4 with a table, 8 with NaN in the weight, and the shape of tiles, which follows from sizes. One type of weight
+ * after the other; what was computed is the next one's residual. */
 static espalier_status product(bed *b, const esi_vk_device *d, const esi_vk_trial *t)
 {
-    const esi_dtype dtype = (esi_dtype)(t->kind & 3);
     const esi_vk_tile tile = esi_vk_product_tile(d, t->kind);
     const bool gathered = (t->kind & 4) != 0, few_are_enough = strcmp(d->info.type, "cpu") == 0;
     const int64_t channels = 32, taps = gathered ? 3 : 1;
     int64_t rows = 20, cols = 20;
     esi_epilogue e = {.act = ESI_ACT_SILU};
-    esi_tensor x, w, index = {0};
+    esi_tensor x, w[4], index = {0};
+    espalier_status st;
 
     if (t->kind >> 4 == 0) {
         rows = tile.rows * (few_are_enough ? 1 : 12) - 3;
@@ -187,11 +188,15 @@ static espalier_status product(bed *b, const esi_vk_device *d, const esi_vk_tria
     }
     b->y = matrix(b, rows, cols);
     x = matrix(b, rows, channels);
-    w = weight(b, cols, channels * taps, dtype, (t->kind & 8) != 0);
+    for (int i = 0; i < 4; i++) w[i] = weight(b, cols, channels * taps, (esi_dtype)i, i == 0 && (t->kind & 8) != 0);
     e.bias = weight(b, 1, cols, ESI_F32, false);
     if (gathered) index = indices(b, rows, taps, rows);
-    if (b->status != ESPALIER_OK) return b->status;
-    return gathered ? esi_conv(b->ctx, b->y, x, index, w, ESI_CONV_TAP_MAJOR, &e) : esi_linear(b->ctx, b->y, x, w, &e);
+    st = b->status;
+    for (int i = 3; i >= 0 && st == ESPALIER_OK; i--) {
+        st = gathered ? esi_conv(b->ctx, b->y, x, index, w[i], ESI_CONV_TAP_MAJOR, &e) : esi_linear(b->ctx, b->y, x, w[i], &e);
+        e.residual = b->y;
+    }
+    return st;
 }
 
 /* KIND: sixteenths of the columns of the values; more keys than the rule's tile. */
