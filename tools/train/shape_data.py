@@ -13,16 +13,18 @@ CREASED = 64  # of 255; the split weight's target
 
 
 class Voxels:
-    """One object: coords int64 [n, 3], dual f32 [n, 3], crossed f32 [n, 3], creased f32 [n]."""
+    """One object: coords int64 [n, 3], dual f32 [n, 3], crossed f32 [n, 3], creased f32 [n], material f32 [n, 6] (base colour, metallic,
+    roughness, alpha, each -1..1)."""
 
     def __init__(self, coords, dual, flags, material):
         self.coords, self.dual = coords.astype(np.int64), dual
         self.crossed = (flags[:, None] >> np.arange(3) & 1).astype(np.float32)
         self.creased = (material[:, 5] >= CREASED).astype(np.float32)
+        self.material = np.concatenate([material[:, :5] / np.float32(127.5) - 1, np.ones((len(coords), 1), np.float32)], axis=1)
 
     def part(self, keep):
         piece = Voxels.__new__(Voxels)
-        for name in ("coords", "dual", "crossed", "creased"):
+        for name in ("coords", "dual", "crossed", "creased", "material"):
             setattr(piece, name, getattr(self, name)[keep])
         return piece
 
@@ -43,7 +45,7 @@ class Batch:
 
     def __init__(self, items, levels=2):
         self.dual, self.crossed = (torch.from_numpy(np.concatenate([getattr(v, n) for v in items])) for n in ("dual", "crossed"))
-        self.creased = torch.from_numpy(np.concatenate([v.creased for v in items]))
+        self.creased, self.material = (torch.from_numpy(np.concatenate([getattr(v, n) for v in items])) for n in ("creased", "material"))
         coords = np.concatenate([np.insert(v.coords, 0, number, axis=1) for number, v in enumerate(items)])
         self.grids = [Grid(coords)]
         for _ in range(levels):
@@ -54,8 +56,17 @@ class Batch:
         return torch.cat([self.dual, self.crossed], dim=1) - 0.5
 
 
-def new_encoder():
-    return SparseEncoder(6, [16, 32, 64], [1, 1, 1], LATENT)
+def new_encoder(latent=LATENT):
+    """Of shapes (dual vertex and flags) or of textures (material): both take 6 values per voxel."""
+    return SparseEncoder(6, [16, 32, 64], [1, 1, 1], latent)
+
+
+def encoder_of(path):
+    """The averaged encoder of a checkpoint, with as many channels as it has."""
+    state = torch.load(path)["average"]
+    encoder = new_encoder(len(state["to_latent.bias"]) // 2)
+    encoder.load_state_dict(state)
+    return encoder.eval()
 
 
 def without_position(latent):
@@ -63,11 +74,8 @@ def without_position(latent):
     return torch.cat([latent[:, :-POSITION], torch.zeros(len(latent), POSITION)], dim=1)
 
 
-def autoencoder_losses(encoder, decoder, batch, kl_weight=0.3, noise=True):
-    """Losses of an encoder and a decoder on a batch, and how many decisions are wrong."""
-    mean, log_variance, grid = encoder(batch.features(), batch.grids[-1])
-    log_variance = log_variance.clamp(-12, 4)
-    latent = mean + (0.5 * log_variance).exp() * torch.randn_like(mean) if noise else mean
+def reconstruction_losses(decoder, latent, grid, batch):
+    """Losses of a decoder that subdivides as the objects do, and how many decisions are wrong."""
     wanted = []  # in the order of the decoder's voxels, which is not that of the batch
 
     def choose(level, _, at):
@@ -75,16 +83,26 @@ def autoencoder_losses(encoder, decoder, batch, kl_weight=0.3, noise=True):
         wanted.append(children_in(at, batch.grids[level + 1]))
         return wanted[-1]
 
-    out, fine, logits = decoder(without_position(latent), grid, choose)
+    out, fine, logits = decoder(latent, grid, choose)
     wanted = [torch.from_numpy(w).float() for w in wanted]
     rows = torch.from_numpy(batch.grids[-1].rows_of(fine.coords))
     dual, crossed, creased = batch.dual[rows], batch.crossed[rows], batch.creased[rows]
-    kl = 0.5 * (mean ** 2 + log_variance.exp() - log_variance - 1)[:, :-POSITION].sum() / mean.numel()
     values = {"vertex": F.mse_loss(2 * out[:, :3].sigmoid() - 0.5, dual),
               "flags": F.binary_cross_entropy_with_logits(out[:, 3:6], crossed),
               "split": F.binary_cross_entropy_with_logits(out[:, 6], creased),
-              "subdivision": sum(F.binary_cross_entropy_with_logits(a, b) for a, b in zip(logits, wanted)), "kl": kl}
-    values["loss"] = 5 * values["vertex"] + values["flags"] + values["subdivision"] + 0.05 * values["split"] + kl_weight * kl
+              "subdivision": sum(F.binary_cross_entropy_with_logits(a, b) for a, b in zip(logits, wanted))}
+    values["loss"] = 5 * values["vertex"] + values["flags"] + values["subdivision"] + 0.05 * values["split"]
     values["flags_wrong"] = ((out[:, 3:6] > 0) != (crossed > 0.5)).float().mean()
     values["subdivision_wrong"] = torch.stack([((a > 0) != (b > 0.5)).float().mean() for a, b in zip(logits, wanted)]).mean()
+    return values
+
+
+def autoencoder_losses(encoder, decoder, batch, kl_weight=0.3, noise=True):
+    """The same for an encoder and a decoder, with the divergence of the latent."""
+    mean, log_variance, grid = encoder(batch.features(), batch.grids[-1])
+    log_variance = log_variance.clamp(-12, 4)
+    latent = mean + (0.5 * log_variance).exp() * torch.randn_like(mean) if noise else mean
+    values = reconstruction_losses(decoder, without_position(latent), grid, batch)
+    values["kl"] = 0.5 * (mean ** 2 + log_variance.exp() - log_variance - 1)[:, :-POSITION].sum() / mean.numel()
+    values["loss"] = values["loss"] + kl_weight * values["kl"]
     return values

@@ -2,17 +2,18 @@
 """Trains a shape encoder against the frozen decoder of a model directory, so that its latent space stays what it is. The encoder is only
 needed to make latents for train_shape_flow.py and is never shipped. Writes WORK/shape_encoder.pt.
 
-    train_shape_encoder.py LIBRARY WORK [--steps 1700]"""
+    train_shape_encoder.py LIBRARY WORK [--steps 1700] [--kernels libespalier-train-kernels.so]"""
 import argparse
 import os
 
 import numpy as np
 import torch
 
+import kernels
 from objects import HELD_OUT, load_library
 from pipeline import TinyPipeline
 from shape_data import Batch, autoencoder_losses, new_encoder, voxels_of
-from training import Trainer, add_options
+from training import Trainer, add_options, keep_memory
 
 FIRST_SEED = 300000
 
@@ -20,8 +21,11 @@ FIRST_SEED = 300000
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     add_options(parser, steps=1700, rate=2e-3)
+    parser.add_argument("--kernels", help="libespalier-train-kernels.so, from the build: several times faster")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
+    keep_memory()
+    kernels.load(options.kernels)
     os.makedirs(options.work, exist_ok=True)
     library, random = load_library(options.library), np.random.default_rng(0)
     decoder = TinyPipeline(options.model).shape_decoder.requires_grad_(False)

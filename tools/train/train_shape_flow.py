@@ -1,69 +1,35 @@
 # SPDX-License-Identifier: MIT
-"""Trains the shape flow on the latents of WORK/shape_encoder.pt, from the weights of a model directory or, with --fresh, from nothing but
-local heads (see docs/training.md). Writes WORK/shape_flow.pt; export.py makes a checkpoint of it.
+"""Trains the shape flow on WORK/latents and WORK/conditions (of slat_data.py), from the weights of a model directory or, with --fresh,
+from nothing but local heads (see docs/training.md). Writes WORK/shape_flow.pt; export.py makes a checkpoint of it.
 
-    train_shape_flow.py LIBRARY WORK [--steps 2000]"""
+    train_shape_flow.py LIBRARY WORK [--steps 8000] [--kernels libespalier-train-kernels.so]"""
 import argparse
 import os
 
 import numpy as np
 import torch
 
+import fast
+import kernels
 from flow import FlowModel, add_noise
-from image_encoder import normalize_pictures
-from objects import HELD_OUT, Object, load_library, preprocess
-from pipeline import TinyPipeline
-from shape_data import POSITION, Batch, Voxels, new_encoder
-from training import Trainer, add_options, average_of
+from pipeline import POSITION_CHANNELS, TinyPipeline
+from slat_data import Items, pack
+from training import Trainer, add_options, keep_memory
 
-FIRST_SEED = 300000
-VIEWS = 2
 NO_CONDITION = 0.1  # share of samples that train the branch without a picture
 HELD_OUT_TIMES = (0.15, 0.5, 0.85, 1.0)
-BUCKET = 40  # objects of a batch come from so many of similar size
 
 
-def position_channels(coords, side=16):
-    return 1.7 * ((coords.astype(np.float32) + 0.5) / (side / 2) - 1)
-
-
-class Latents:
-    """Makes flow training items: coords [n, 3], normalised latent [n, 32], conditions of some views [v, tokens, channels]."""
-
-    def __init__(self, library, pipeline, encoder):
-        self.library, self.encoder, self.image_encoder = library, encoder, pipeline.image_encoder
-        self.mean, self.deviation = pipeline.normalization("shape")
-        self.side = pipeline.args["espalier"]["image_size"]
-
-    @torch.no_grad()
-    def make(self, seed, views=VIEWS):
-        item = Object(self.library, seed)
-        batch = Batch([Voxels(*item.voxels())])
-        mean, _, grid = self.encoder(batch.features(), batch.grids[-1])
-        latent = (mean - self.mean) / self.deviation
-        coords = grid.coords[:, 1:]
-        latent[:, -POSITION:] = torch.from_numpy(position_channels(coords))
-        pictures = np.stack([preprocess(item.picture(view), self.side) for view in range(views)])
-        return torch.from_numpy(coords.astype(np.uint8)), latent.half(), self.image_encoder(normalize_pictures(pictures)).half()
-
-
-def padded(items, random=None):
-    """Tensors of a batch, filled up to the largest item; the mask says which tokens exist."""
-    most = max(len(coords) for coords, _, _ in items)
-    coords, mask = torch.zeros(len(items), most, 3), torch.zeros(len(items), most, dtype=torch.bool)
-    latent = torch.zeros(len(items), most, items[0][1].shape[1])
-    for row, (at, values, _) in enumerate(items):
-        coords[row, :len(at)], latent[row, :len(at)], mask[row, :len(at)] = at.float(), values.float(), True
-    views = [c[random.integers(len(c)) if random is not None else 0] for _, _, c in items]
-    return coords, latent, mask, torch.stack(views).float()
+def spread_over(t, begin):
+    """t [items] to rows [T, 1]."""
+    return torch.repeat_interleave(t, begin.diff())[:, None]
 
 
 def losses(model, batch, t):
     """Flow matching at times t [B]: mean squared error of the velocity, over the latent's channels and over the position channels."""
-    coords, latent, mask, condition = batch
-    noised, velocity = add_noise(latent, torch.randn_like(latent), t[:, None, None])
-    square = (model(noised, t, condition, coords, mask) - velocity)[mask] ** 2
-    return {"loss": square.mean(), "latent": square[:, :-POSITION].mean(), "position": square[:, -POSITION:].mean()}
+    noised, wanted = add_noise(batch["shape"], torch.randn_like(batch["shape"]), spread_over(t, batch["begin"]))
+    square = (fast.velocity(model, noised, t, batch["condition"], batch["coords"], batch["begin"]) - wanted) ** 2
+    return {"loss": square.mean(), "latent": square[:, :-POSITION_CHANNELS].mean(), "position": square[:, -POSITION_CHANNELS:].mean()}
 
 
 def add_local_heads(model):
@@ -95,38 +61,52 @@ def add_local_heads(model):
                 attention.k_rms_norm.gamma[head] = gain
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    add_options(parser, steps=2000, rate=8e-4)
+def flow_options(parser):
+    """The command line of both sparse flows."""
+    add_options(parser, steps=8000, rate=8e-4)
+    parser.add_argument("--kernels", help="libespalier-train-kernels.so, from the build: several times faster")
     parser.add_argument("--fresh", action="store_true", help="do not start from the model directory's weights")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    library, random, pipeline = load_library(options.library), np.random.default_rng(), TinyPipeline(options.model)
-    data = Latents(library, pipeline, average_of(os.path.join(options.work, "shape_encoder.pt"), new_encoder()))
-    held_out = sorted((data.make(HELD_OUT + i, 1) for i in range(options.held_out)), key=lambda item: len(item[0]))
+    keep_memory()
+    kernels.load(options.kernels)
+    return options
+
+
+def train_flow(model, path, options, kinds, batch_losses, random):
+    """batch_losses(model, batch, t, random or None for evaluation)."""
+    data, validation = Items(options.work, kinds), Items(options.work, kinds, "validation-")
+    held_out = validation.items[:options.held_out]
+    trainer = Trainer(model, path, options.steps, options.rate, stop=options.stop)
+    trainer.log(f"{len(data)} objects, {len(held_out)} held out")
+    size = options.batch or 8
+
+    def next_losses():
+        if trainer.step % 100 == 0:
+            data.scan(options.objects)
+        chosen = [data.items[i] for i in random.choice(len(data), min(size, len(data)), replace=False)]
+        batch = pack(chosen, random)
+        batch["condition"] = batch["condition"] * (torch.rand(len(chosen), 1, 1) >= NO_CONDITION)
+        return batch_losses(trainer.model, batch, torch.sigmoid(torch.randn(len(chosen)) * 1.2 + 0.5), random)
+
+    def evaluate(average):
+        groups = [pack(held_out[i:i + 4]) for i in range(0, len(held_out), 4)]
+        return {f"t={t}": float(np.mean([batch_losses(average, group, torch.full((len(group["begin"]) - 1,), t), None)["latent"]
+                                         for group in groups])) for t in HELD_OUT_TIMES}
+
+    trainer.run(next_losses, evaluate)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    options = flow_options(parser)
+    pipeline = TinyPipeline(options.model)
     model = pipeline.shape_flow.train()
     if options.fresh:
         model = FlowModel(**pipeline.config("shape_slat_flow_model_512"))
         add_local_heads(model)
-    trainer = Trainer(model, os.path.join(options.work, "shape_flow.pt"), options.steps, options.rate, stop=options.stop)
-    items, size = [], options.batch or 8
-
-    def next_losses():
-        while len(items) < options.objects and len(items) < 100 + 2 * trainer.step:
-            items.append(data.make(FIRST_SEED + len(items)))
-        items.sort(key=lambda item: len(item[0])) if trainer.step % 20 == 0 else None
-        first = int(random.integers(max(1, len(items) - BUCKET)))
-        chosen = [items[i] for i in first + random.choice(min(BUCKET, len(items)), size, replace=False)]
-        coords, latent, mask, condition = padded(chosen, random)
-        condition = condition * (torch.rand(size, 1, 1) >= NO_CONDITION)
-        return losses(model, (coords, latent, mask, condition), torch.sigmoid(torch.randn(size) * 1.2 + 0.5))
-
-    def evaluate(average):
-        groups = [held_out[i:i + 4] for i in range(0, len(held_out), 4)]
-        return {f"t={t}": float(np.mean([losses(average, padded(group), torch.full((len(group),), t))["latent"] for group in groups]))
-                for t in HELD_OUT_TIMES}
-
-    trainer.run(next_losses, evaluate)
+    train_flow(model, os.path.join(options.work, "shape_flow.pt"), options, ("latents", "conditions"),
+               lambda network, batch, t, random: losses(network, batch, t), np.random.default_rng())
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What every training stage shares: schedule, exponential moving average, checkpoints to resume from, a log, and a clean stop."""
 import copy
+import ctypes
 import math
 import os
 import time
@@ -94,6 +95,21 @@ class Trainer:
         return result
 
 
+def keep_memory():
+    """Lets the C library keep freed memory (glibc): tensors of some MB are otherwise mapped and cleared anew each time, a quarter of a step."""
+    try:
+        change = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        return
+    for option, value in ((-4, 0), (-1, 2 ** 31 - 1), (-2, 64 << 20)):  # M_MMAP_MAX, M_TRIM_THRESHOLD, M_TOP_PAD
+        change(option, value)
+
+
+def mixed_precision(enabled):
+    """Matrix products in bfloat16 where enabled: about twice as fast on processors that multiply it; keep losses in float32."""
+    return torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled)
+
+
 def numbers(values):
     return " ".join(f"{name} {value:.4f}" for name, value in values.items())
 
@@ -117,3 +133,4 @@ def add_options(parser, steps, rate):
     parser.add_argument("--held-out", type=int, default=26, help="held-out objects (%(default)s)")
     parser.add_argument("--stop", help="end, saved, once this file exists")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--bf16", action="store_true", help="matrix products in bfloat16, in the stages that have it")
