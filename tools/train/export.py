@@ -1,42 +1,91 @@
 # SPDX-License-Identifier: MIT
 """Writes trained weights into a copy of a model directory (Hugging Face layout), rounded as released checkpoints are.
 
-    export.py MODEL_DIR OUT_DIR --shape-flow WORK/shape_flow.pt"""
+    export.py MODEL_DIR OUT_DIR [--image-encoder FILE] [--structure-flow FILE] [--shape-flow FILE] [--texture-flow FILE]
+              [--shape-decoder FILE] [--texture-decoder FILE]
+
+Each FILE is a stage's checkpoint, of which the averaged weights are taken; networks without a file stay as they are in MODEL_DIR."""
 import argparse
+import json
 import os
 import shutil
 
+import torch
+
 from checkpoint import read_arrays, write_state
 from pipeline import TinyPipeline
-from training import average_of
 
 COPIED = ("pipeline.json", "ckpts", "dinov3-tiny")
+ROLES = {"structure_flow": ("sparse_structure_flow_model", "BF16"), "shape_flow": ("shape_slat_flow_model_512", "BF16"),
+         "texture_flow": ("tex_slat_flow_model_512", "BF16"), "shape_decoder": ("shape_slat_decoder", "F16"),
+         "texture_decoder": ("tex_slat_decoder", "F16")}
+
+
+def averaged_state(path, part):
+    """The averaged weights of a network; of a checkpoint with several (train_image_encoder.py), those called `part`."""
+    state = torch.load(path)["average"]
+    inner = {name[len(part) + 1:]: tensor for name, tensor in state.items() if name.startswith(part + ".")}
+    return inner or state
+
+
+def copy_model(source, target):
+    os.makedirs(target, exist_ok=True)
+    for name in COPIED:
+        if os.path.isdir(os.path.join(source, name)):
+            shutil.copytree(os.path.join(source, name), os.path.join(target, name), dirs_exist_ok=True)
+        else:
+            shutil.copyfile(os.path.join(source, name), os.path.join(target, name))
+
+
+def shapes(path):
+    return {name: array.shape for name, array in read_arrays(path).items()}
+
+
+def replace(path, state, dtype):
+    """Writes a network over the one that is there, which must have the same tensors."""
+    before = shapes(path)
+    write_state(path, {name: tensor for name, tensor in state.items() if name in before or name != "embeddings.mask_token"}, dtype)
+    if shapes(path) != before:
+        raise SystemExit(f"{path}: names or shapes are not those of the model directory")
+    print(f"{path}: {os.path.getsize(path)} bytes")
+
+
+def set_patch_size(folder, state):
+    """Patches may be smaller than those of the model directory: a number in config.json, and the shape of one tensor."""
+    path, name = os.path.join(folder, "config.json"), "embeddings.patch_embeddings.weight"
+    with open(path, encoding="utf-8") as file:
+        config = json.load(file)
+    if config["patch_size"] == state[name].shape[-1]:
+        return
+    config["patch_size"] = state[name].shape[-1]
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(config, file, indent=2)
+        file.write("\n")
+    weights = os.path.join(folder, "model.safetensors")
+    before = {key: torch.from_numpy(array) for key, array in read_arrays(weights).items()}
+    write_state(weights, {**before, name: state[name]}, "BF16")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("model")
     parser.add_argument("out")
-    parser.add_argument("--shape-flow", required=True)
+    for option in ("image_encoder", *ROLES):
+        parser.add_argument("--" + option.replace("_", "-"), metavar="FILE")
     options = parser.parse_args()
-    for name in COPIED:
-        source, target = os.path.join(options.model, name), os.path.join(options.out, name)
-        os.makedirs(options.out, exist_ok=True)
-        if os.path.isdir(source):
-            shutil.copytree(source, target, dirs_exist_ok=True)
-        else:
-            shutil.copyfile(source, target)
+    copy_model(options.model, options.out)
     pipeline = TinyPipeline(options.model)
-    flow = average_of(options.shape_flow, pipeline.shape_flow)
-    role = "shape_slat_flow_model_512"
-    path = os.path.join(options.out, pipeline.args["models"][role]) + ".safetensors"
-    write_state(path, flow.state_dict(), "BF16")
-    before = read_arrays(pipeline.path(role) + ".safetensors")
-    after = read_arrays(path)
-    if {name: array.shape for name, array in before.items()} != {name: array.shape for name, array in after.items()}:
-        raise SystemExit(f"{path}: names or shapes differ from {pipeline.path(role)}.safetensors")
+    for option, (role, dtype) in ROLES.items():
+        if getattr(options, option):
+            part = "flow" if option == "structure_flow" else option
+            replace(os.path.join(options.out, pipeline.args["models"][role]) + ".safetensors",
+                    averaged_state(getattr(options, option), part), dtype)
+    if options.image_encoder:
+        folder = os.path.join(options.out, pipeline.args["image_cond_model"]["args"]["model_name"])
+        state = averaged_state(options.image_encoder, "encoder")
+        set_patch_size(folder, state)
+        replace(os.path.join(folder, "model.safetensors"), state, "BF16")
     TinyPipeline(options.out)
-    print(f"{path}: {os.path.getsize(path)} bytes")
 
 
 if __name__ == "__main__":

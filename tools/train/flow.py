@@ -16,14 +16,14 @@ class RmsNorm(nn.Module):
         self.gamma = nn.Parameter(torch.ones(heads, width))
 
     def forward(self, x):
-        return F.normalize(x, dim=-1) * (self.gamma * self.gamma.shape[1] ** 0.5)
+        inverse = x.float().square().sum(-1, keepdim=True).clamp_min(1e-24).rsqrt()
+        return x * inverse * (self.gamma * self.gamma.shape[1] ** 0.5)
 
 
 def rotate(x, cos, sin):
     """Rotary embedding of interleaved pairs; x [B, N, heads, width], cos and sin [B, N, width / 2]."""
-    even, odd = x[..., 0::2], x[..., 1::2]
-    cos, sin = cos.unsqueeze(-2), sin.unsqueeze(-2)
-    return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
+    pairs = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)))
+    return torch.view_as_real(pairs * torch.complex(cos, sin).unsqueeze(-2)).flatten(-2)
 
 
 def attend(q, k, v, mask=None):
@@ -52,13 +52,14 @@ class Attention(nn.Module):
         return x.view(x.shape[0], x.shape[1], parts, self.heads, -1).unbind(2)
 
     def forward(self, x, rope=None, mask=None, context=None):
+        """context [B or fewer, M, C]: rows of x that follow each other may share one."""
         if context is None:
             q, k, v = self.split(self.to_qkv(x), 3)
             q, k = rotate(self.q_rms_norm(q), *rope), rotate(self.k_rms_norm(k), *rope)
         else:
             (q,), (k, v) = self.split(self.to_q(x), 1), self.split(self.to_kv(context), 2)
-            q, k, mask = self.q_rms_norm(q), self.k_rms_norm(k), None
-        return self.to_out(attend(q, k, v, mask))
+            q, k, mask = self.q_rms_norm(q).reshape(len(k), -1, *q.shape[2:]), self.k_rms_norm(k), None
+        return self.to_out(attend(q, k, v, mask).reshape(x.shape))
 
 
 class FeedForward(nn.Module):
@@ -137,7 +138,8 @@ class FlowModel(nn.Module):
         return angles.cos(), angles.sin()
 
     def forward(self, x, t, context, coords, mask=None):
-        """Velocity [B, N, out] of tokens x [B, N, in] at times t [B] (0: data, 1: noise); context [B, M, cond], coords [B, N, 3]."""
+        """Velocity [B, N, out] of tokens x [B, N, in] at times t [B] (0: data, 1: noise); context [B, M, cond] (or fewer, see Attention),
+        coords [B, N, 3]."""
         modulation = self.adaLN_modulation(self.t_embedder(t * 1000))
         rope = self.rope(coords)
         hidden = self.input_layer(x)

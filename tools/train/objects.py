@@ -447,9 +447,9 @@ class Object:
             raise ValueError(f"object {self.seed}: no surface, or more than {room} voxels")
         return coords[:count].copy(), dual[:count].copy(), flags[:count].copy(), material[:count].copy()
 
-    def picture(self, view, side=256, samples=1):
-        """RGBA from the front, camera and light by chance; the same for the same view number."""
-        random = np.random.default_rng([self.seed, view])
+    def view(self, number):
+        """Camera and light (for the library) of a picture from the front, by chance; the same for the same number."""
+        random = np.random.default_rng([self.seed, number])
         azimuth, elevation = math.radians(random.uniform(-35, 35)), math.radians(random.uniform(10, 35))
         half = math.radians(random.uniform(25, 42)) / 2
         out = np.array([math.sin(azimuth) * math.cos(elevation), -math.cos(azimuth) * math.cos(elevation), math.sin(elevation)])
@@ -459,25 +459,41 @@ class Object:
         around, above = azimuth + math.radians(random.uniform(-70, 70)), math.radians(random.uniform(30, 65))
         light = [math.sin(around) * math.cos(above), -math.cos(around) * math.cos(above), math.sin(above)]
         light = np.array(light + [random.uniform(0.65, 0.95), random.uniform(0.35, 0.55), random.uniform(0.5, 1)], np.float32)
+        return camera, light
+
+    def picture(self, view, side=256, samples=1):
+        """RGBA of a view."""
+        camera, light = self.view(view)
         rgba = np.zeros((side, side, 4), np.uint8)
         self.library.train_render(*self.solid(), side, samples, pointer(camera), pointer(light), pointer(rgba))
         return rgba
+
+    def surface(self, view, side):
+        """What is behind each pixel of a view: f32 [side, side, 7]; 1 or 0 (nothing), position, base colour."""
+        camera, _ = self.view(view)
+        surface = np.zeros((side, side, 7), np.float32)
+        self.library.train_surface(*self.solid(), side, pointer(camera), pointer(surface))
+        return surface
 
 
 def load_library(path):
     library = ctypes.CDLL(os.path.abspath(path))
     library.train_extract.restype = ctypes.c_int64
-    library.train_bounds.restype = library.train_render.restype = None
+    library.train_bounds.restype = library.train_render.restype = library.train_surface.restype = None
     return library
+
+
+def crop_box(rgba):
+    """The square around the alpha's box that the pipeline cuts out: left, top, right, bottom."""
+    rows, columns = np.nonzero(rgba[:, :, 3] > 0.8 * 255)
+    x, y = (columns.min() + columns.max()) / 2, (rows.min() + rows.max()) / 2
+    half = int(max(columns.max() - columns.min(), rows.max() - rows.min())) // 2
+    return x - half, y - half, x + half, y + half
 
 
 def preprocess(rgba, side):
     """As the pipeline does it: square around the alpha's box, premultiplied on black, reduced by Lanczos."""
-    rows, columns = np.nonzero(rgba[:, :, 3] > 0.8 * 255)
-    middle = (columns.min() + columns.max()) / 2, (rows.min() + rows.max()) / 2
-    half = int(max(columns.max() - columns.min(), rows.max() - rows.min())) // 2
-    image = Image.fromarray(rgba).crop((middle[0] - half, middle[1] - half, middle[0] + half, middle[1] + half))
-    values = np.asarray(image).astype(np.float32) / 255
+    values = np.asarray(Image.fromarray(rgba).crop(crop_box(rgba))).astype(np.float32) / 255
     return np.asarray(Image.fromarray((values[:, :, :3] * values[:, :, 3:] * 255).astype(np.uint8)).resize((side, side), Image.LANCZOS))
 
 

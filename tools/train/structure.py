@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Dense decoder of the structure latent (TRELLIS.2 SparseStructureDecoder) with the checkpoint's tensor names."""
+"""Dense decoder of the structure latent (TRELLIS.2 SparseStructureDecoder) with the checkpoint's tensor names, and an encoder for it."""
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -9,7 +9,7 @@ class ChannelNorm(nn.LayerNorm):
     """Layer norm over the channels of a volume [B, C, X, Y, Z]."""
 
     def forward(self, x):
-        return super().forward(x.movedim(1, -1)).movedim(-1, 1)
+        return super().forward(x.movedim(1, -1).float()).movedim(-1, 1)
 
 
 class ResBlock(nn.Module):
@@ -57,3 +57,31 @@ class StructureDecoder(nn.Module):
         for block in self.blocks:
             x = block(x)
         return self.out_layer(x)
+
+
+def position_channels(side):
+    """[3, side, side, side]: the last channels of every latent, constants that tell the flow's tokens where they are."""
+    index = torch.arange(side, dtype=torch.float32)
+    axis = (index - index.mean()) / index.std(unbiased=False)
+    return torch.stack(torch.meshgrid(axis, axis, axis, indexing="ij"))
+
+
+class StructureEncoder(nn.Module):
+    """Occupancy [B, 1, X, Y, Z] to mean and log variance of the latent, the decoder's mirror. Not part of released or shipped checkpoints;
+    needed to make latents for the flow."""
+
+    def __init__(self, latent_channels, channels, num_res_blocks=1):
+        super().__init__()
+        self.input_layer = nn.Conv3d(1, channels[0], 3, padding=1)
+        self.blocks = nn.ModuleList()
+        for level, width in enumerate(channels):
+            self.blocks.extend(ResBlock(width) for _ in range(num_res_blocks))
+            if level + 1 < len(channels):
+                self.blocks.append(nn.Conv3d(width, channels[level + 1], 2, stride=2))
+        self.out_layer = nn.Sequential(ChannelNorm(channels[-1]), nn.SiLU(), nn.Conv3d(channels[-1], 2 * latent_channels, 3, padding=1))
+
+    def forward(self, occupied):
+        x = self.input_layer(occupied)
+        for block in self.blocks:
+            x = block(x)
+        return self.out_layer(x).chunk(2, dim=1)
