@@ -42,14 +42,14 @@ typedef struct product {
 
 /* ------------------------------------------------------------- tile shapes */
 
-/* An fma that is an instruction wants many outputs per invocation, so that loads do not count; one of dozens of instructions does not. */
+/* An fma of few instructions wants many outputs per invocation, so that loads do not count; one of a hundred does not. */
 esi_vk_tile esi_vk_product_tile(const esi_vk_device *d, int32_t kind)
 {
     static const esi_vk_tile shapes[2][3] = {
         {{128, 128, 8, 8, 16}, {64, 64, 4, 4, 16}, {4, 64, 1, 1, 16}},
         {{64, 64, 4, 4, 16}, {32, 32, 2, 2, 16}, {4, 64, 1, 1, 16}},
     };
-    esi_vk_tile t = shapes[d->info.fma != ESI_VULKAN_FMA_FUSED][ESI_MIN(kind >> SHAPE, 2)];
+    esi_vk_tile t = shapes[d->info.fma == ESI_VULKAN_FMA_INTEGER][ESI_MIN(kind >> SHAPE, 2)];
 
     if (esi_vk_workgroup(d) < 256) t.rows /= 2;
     if ((t.rows + t.cols) * (t.depth / 4 + 1) * 16 + 64 > d->info.shared_memory) t.depth = 8;
@@ -269,7 +269,7 @@ static bool may_have_nan(esi_vk_device *d, esi_tensor w)
 espalier_status esi_vk_linear(espalier_context *ctx, esi_tensor y, esi_tensor x, esi_tensor w, const esi_epilogue *e)
 {
     esi_vk_device *d = esi_vk_of(ctx);
-    product p = {.y = y, .x = x, .w = w, .e = *e, .channels = x.cols, .taps = 1, .x_rows = x.rows, .kind = (int32_t)w.dtype};
+    product p = {.y = y, .x = x, .w = w, .e = *e, .channels = x.cols, .taps = 1, .x_rows = x.rows};
     espalier_status st;
 
     choose_shape(d, &p);
@@ -283,7 +283,7 @@ espalier_status esi_vk_conv(espalier_context *ctx, esi_tensor y, esi_tensor x, e
 {
     esi_vk_device *d = esi_vk_of(ctx);
     product p = {.y = y, .x = x, .table = table, .w = w, .e = *e, .channels = x.cols, .taps = table.cols,
-                 .x_rows = x.rows, .kind = (int32_t)w.dtype | GATHERED, .flags = layout == ESI_CONV_CHANNEL_MAJOR ? CHANNEL_MAJOR : 0};
+                 .x_rows = x.rows, .kind = GATHERED, .flags = layout == ESI_CONV_CHANNEL_MAJOR ? CHANNEL_MAJOR : 0};
     espalier_status st;
 
     choose_shape(d, &p);

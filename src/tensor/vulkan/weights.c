@@ -230,14 +230,14 @@ espalier_status esi_vk_matrix_input(espalier_context *ctx, esi_vk_device *d, esi
     return st;
 }
 
-void esi_vk_matrix_bind(esi_tensor t, esi_vk_binding *binding, uint32_t *halfword)
+void esi_vk_matrix_bind(esi_tensor t, esi_vk_binding *binding, uint32_t *how)
 {
     const esi_vk_weight *w = of(t.buffer);
     uint64_t start = t.offset % w->piece_bytes, end = start + row_bytes(t, t.cols);
 
     if (t.rows > 1) end += (uint64_t)(t.rows - 1) * row_bytes(t, t.stride);
     *binding = (esi_vk_binding){&w->pieces[t.offset / w->piece_bytes].range, start / 4 * 4, (end + 3) / 4 * 4 - start / 4 * 4};
-    *halfword = (uint32_t)(start % 4 / 2);
+    *how = (uint32_t)(start % 4 / 2) | (uint32_t)t.dtype << 1;
 }
 
 /* --------------------------------------------------------- infinities, NaN */

@@ -4,7 +4,8 @@
 // square root, the store rule; and the vocabulary in which tensor/cpu/vmath.h is written, which follows as vmath.glsl (made from that file
 // at build time).
 //
-// FMA_KIND: 1 the device's fma(), where the start-up probe found it fused; 2 fp64; 3 integers. Division and square root correct the
+// FMA_KIND: 1 the device's fma(), where the start-up probe found it fused; 2 fp64 (the probe tells whether it narrows to nearest even); 3
+// integers. Division and square root correct the
 // device's estimate with an exact integer remainder, so they depend on nothing but an estimate good to a few units. Numbers below 2^-126
 // count as zero, in and out: every store makes them zero anyway (ARCHITECTURE.md, "One arithmetic", rule 2).
 
@@ -20,7 +21,8 @@ float exact_fma(float a, float b, float c) { precise float r = fma(a, b, c); ret
 
 #elif FMA_KIND == 2
 
-// base/fma.h: the product is exact, the sum is rounded to odd, and the narrowing is done on the bits.
+// base/fma.h: the product is exact, and narrowing the sum rounds right unless the sum lies in the very middle of two fp32 numbers; then it is
+// moved to the side on which the exact value lies.
 float exact_fma(float a, float b, float c)
 {
     precise double product = double(a) * double(b);
@@ -28,28 +30,10 @@ float exact_fma(float a, float b, float c)
     precise double part = sum - product;
     precise double error = (product - (sum - part)) + (double(c) - part);
     uvec2 bits = unpackDouble2x32(sum);
-    uint sign = bits.y & 0x80000000u;
-    int exponent = int((bits.y >> 20) & 0x7ffu) - 1023 + 127;
-    uint top, rest, rounded;
+    bool middle = (bits.x & 0x1fffffffu) == 0x10000000u && error != 0.0LF;
 
-    if (exponent == 2047 - 1023 + 127)
-        return uintBitsToFloat(((bits.y & 0xfffffu) | bits.x) != 0u ? 0x7fc00000u : sign | 0x7f800000u);
-    if (error != 0.0LF && (bits.x & 1u) == 0u) {
-        if ((error > 0.0LF) == (sum > 0.0LF)) {
-            bits.x |= 1u;
-        } else {
-            if (bits.x == 0u) bits.y -= 1u;
-            bits.x -= 1u;
-            exponent = int((bits.y >> 20) & 0x7ffu) - 1023 + 127;
-        }
-    }
-    if (exponent <= 0) return uintBitsToFloat(sign);
-    if (exponent >= 255) return uintBitsToFloat(sign | 0x7f800000u);
-    top = (bits.y & 0xfffffu) << 3 | bits.x >> 29;
-    rest = bits.x & 0x1fffffffu;
-    rounded = uint(exponent) << 23 | top;
-    if (rest > 0x10000000u || (rest == 0x10000000u && (top & 1u) != 0u)) rounded += 1u;
-    return uintBitsToFloat(sign | rounded);
+    bits.x += middle ? ((error > 0.0LF) == (sum > 0.0LF) ? 1u : 0xffffffffu) : 0u;
+    return float(packDouble2x32(bits));
 }
 
 #else

@@ -10,9 +10,9 @@
 // Beyond the borders zeros are loaded: fma(0, 0, acc) is acc, because an accumulator that starts at +0 never becomes -0. A missing row of x
 // counts as zeros too; where w may have infinities or NaN (GUARDED), its place is marked and the step left out.
 //
-// KIND: bits 0-1 type of w; 4 GATHERED; 8 GUARDED; from bit 4 on the number of the tile shape, which is in the constants.
+// KIND: 4 GATHERED; 8 GUARDED; from bit 4 on the number of the tile shape, which is in the constants.
 // push: cols of y; n0 channels per tap; n1 taps, flags from bit 16 on (below); n2 rows of x; n3 first block of k, end from bit 16 on;
-// n4 number of the first column within bias, scale and gate; n5 16-bit units from the start of w's binding to its first element.
+// n4 number of the first column within bias, scale and gate; n5 type of w from bit 1 on; bit 0: w begins 16 bits after the start of its binding.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "common.glsl"
@@ -26,7 +26,6 @@ layout(constant_id = 7) const uint BK = 16u;
 const uint DOWN = BM / TM, ACROSS = BN / TN, GROUP = DOWN * ACROSS, QUADS = BK / 4u, PITCH = QUADS + 1u;
 const uint A_LOADS = (BM * QUADS + GROUP - 1u) / GROUP, B_LOADS = (BN * QUADS + GROUP - 1u) / GROUP;
 const uint MISSING = 0xffffffffu;           // a NaN; others are 0x7fc00000 where it matters
-const int DTYPE = KIND & 3;
 const bool GATHERED = (KIND & 4) != 0, GUARDED = (KIND & 8) != 0;
 
 // Flags: what the epilogue has; how x and w lie; what happens to the accumulators.
@@ -53,8 +52,11 @@ layout(std430, binding = 7) readonly buffer table_buffer { uint table[]; };
 
 #include "weights.glsl"
 
-shared uvec4 a_tile[BM * PITCH];
-shared uvec4 b_tile[BN * PITCH];
+#if FMA_KIND == 2
+shared double a_tile[BM * PITCH * 2u], b_tile[BN * PITCH * 2u];      // two numbers each: software devices load one element at a time
+#else
+shared uvec4 a_tile[BM * PITCH], b_tile[BN * PITCH];
+#endif
 shared uint present[8];                     // taps that some row of the tile has, a bit each
 
 bool has(uint flag) { return (push.n1 & flag) != 0u; }
@@ -116,28 +118,29 @@ uint place(uint col, uint tap, uint c)
 
 uvec4 load_w(uint col, uint block, uint quad)
 {
-    uint start = DTYPE == 0 ? push.b_offset : push.b_offset * 2u + push.n5, k, end, tap = 0u;
+    int dtype = int(push.n5 >> 1);
+    uint start = dtype == 0 ? push.b_offset : push.b_offset * 2u + (push.n5 & 1u), k, end, tap = 0u;
     uvec4 v = uvec4(0u);
 
     if (col >= push.cols) return v;
     if (GATHERED && has(MIXED)) {
         k = block * BK + quad * 4u;
         end = depth;
-        if (!has(CHANNEL_MAJOR) && k + 4u <= depth) return weight_four(DTYPE, start, col * push.b_stride + k);
+        if (!has(CHANNEL_MAJOR) && k + 4u <= depth) return weight_four(dtype, start, col * push.b_stride + k);
         [[unroll]] for (uint i = 0u; i < 4u; i++)
-            if (k + i < depth) v[i] = weight_one(DTYPE, start, place(col, (k + i) / channels, (k + i) % channels));
+            if (k + i < depth) v[i] = weight_one(dtype, start, place(col, (k + i) / channels, (k + i) % channels));
         return v;
     }
     tap = block / blocks_per_tap;
     k = block % blocks_per_tap * BK + quad * 4u;
     if (k >= channels) return v;
     end = channels - k;
-    if (end >= 4u && !(GATHERED && has(CHANNEL_MAJOR)) && (DTYPE != 3 || (tap * channels & 3u) == 0u))
-        return weight_four(DTYPE, start, place(col, tap, k));
-    v.x = weight_one(DTYPE, start, place(col, tap, k));
-    if (end > 1u) v.y = weight_one(DTYPE, start, place(col, tap, k + 1u));
-    if (end > 2u) v.z = weight_one(DTYPE, start, place(col, tap, k + 2u));
-    if (end > 3u) v.w = weight_one(DTYPE, start, place(col, tap, k + 3u));
+    if (end >= 4u && !(GATHERED && has(CHANNEL_MAJOR)) && (dtype != 3 || (tap * channels & 3u) == 0u))
+        return weight_four(dtype, start, place(col, tap, k));
+    v.x = weight_one(dtype, start, place(col, tap, k));
+    if (end > 1u) v.y = weight_one(dtype, start, place(col, tap, k + 1u));
+    if (end > 2u) v.z = weight_one(dtype, start, place(col, tap, k + 2u));
+    if (end > 3u) v.w = weight_one(dtype, start, place(col, tap, k + 3u));
     return v;
 }
 
@@ -186,18 +189,33 @@ void multiply(uint down, uint across, uint quads)
             [[unroll]] for (uint j = 0u; j < TN; j++) step_one(i * TN + j, a.w, b[j].w);
         }
     }
+#elif FMA_KIND == 2
+    // An fma is dozens of instructions: one text for all k keeps the code small.
+    [[dont_unroll]] for (uint k = 0u; k < quads * 2u; k++) {
+        uvec2 a[TM], b[TN];
+        [[unroll]] for (uint i = 0u; i < TM; i++) a[i] = unpackDouble2x32(a_tile[(down + i * DOWN) * PITCH * 2u + k]);
+        [[unroll]] for (uint j = 0u; j < TN; j++) b[j] = unpackDouble2x32(b_tile[(across + j * ACROSS) * PITCH * 2u + k]);
+        [[unroll]] for (uint half_ = 0u; half_ < 2u; half_++) {
+            [[unroll]] for (uint i = 0u; i < TM; i++)
+                [[unroll]] for (uint j = 0u; j < TN; j++)
+                    step_one(i * TN + j, half_ == 0u ? a[i].x : a[i].y, half_ == 0u ? b[j].x : b[j].y);
+        }
+    }
 #else
-    // An fma is dozens of instructions: one k at a time keeps the code small.
     [[dont_unroll]] for (uint k = 0u; k < quads * 4u; k++) {
-        uint b[TN];
-        [[unroll]] for (uint j = 0u; j < TN; j++) b[j] = b_tile[(across + j * ACROSS) * PITCH + (k >> 2)][k & 3u];
         [[unroll]] for (uint i = 0u; i < TM; i++) {
             uint a = a_tile[(down + i * DOWN) * PITCH + (k >> 2)][k & 3u];
-            [[unroll]] for (uint j = 0u; j < TN; j++) step_one(i * TN + j, a, b[j]);
+            [[unroll]] for (uint j = 0u; j < TN; j++) step_one(i * TN + j, a, b_tile[(across + j * ACROSS) * PITCH + (k >> 2)][k & 3u]);
         }
     }
 #endif
 }
+
+#if FMA_KIND == 2
+#define STORE(tile, at, v) { tile[(at) * 2u] = packDouble2x32((v).xy); tile[(at) * 2u + 1u] = packDouble2x32((v).zw); }
+#else
+#define STORE(tile, at, v) tile[at] = v;
+#endif
 
 void product(uint row0, uint col0, uint id)
 {
@@ -217,11 +235,11 @@ void product(uint row0, uint col0, uint id)
         barrier();                          // the block before was read by all
         [[unroll]] for (uint i = 0u; i < A_LOADS; i++) {
             uint slot = id + i * GROUP;
-            if (slot < BM * QUADS) a_tile[slot / QUADS * PITCH + slot % QUADS] = a[i];
+            if (slot < BM * QUADS) STORE(a_tile, slot / QUADS * PITCH + slot % QUADS, a[i])
         }
         [[unroll]] for (uint i = 0u; i < B_LOADS; i++) {
             uint slot = id + i * GROUP;
-            if (slot < BN * QUADS) b_tile[slot / QUADS * PITCH + slot % QUADS] = b[i];
+            if (slot < BN * QUADS) STORE(b_tile, slot / QUADS * PITCH + slot % QUADS, b[i])
         }
         barrier();
         if (row0 + down < push.rows) multiply(down, across, min(QUADS, (left + 3u) / 4u));
