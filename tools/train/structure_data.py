@@ -30,7 +30,7 @@ def occupancy(coords):
 
 
 def patch_targets(surface, box):
-    """f16 [PATCHES, PATCHES, 7]: share of a patch that the object covers; mean position and base colour there. box: of the DRAWN picture."""
+    """f16 [PATCHES, PATCHES, 7]: share of a patch that the object covers; mean position and base colour there. box: of the drawn one."""
     scale = SURFACE / DRAWN
     left, top, right, _ = (edge * scale for edge in box)
     middle = np.arange(SURFACE) + 0.5
