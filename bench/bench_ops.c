@@ -3,6 +3,7 @@
  * bench_ops.c: benchmarks of single operations at the sizes of the networks.
  */
 #include "bench.h"
+#include "models/image_tables.h"
 #include "voxel/voxel.h"
 
 #include <stdio.h>
@@ -239,10 +240,50 @@ static espalier_status one_conv(bench *b, const char *only, int64_t target, int6
     return st;
 }
 
+static espalier_status picture_once(bench *b, void *arg)
+{
+    const conv_args *a = arg;
+    return esi_conv(b->ctx, a->y, a->x, a->table, a->w, ESI_CONV_CHANNEL_MAJOR, NULL);
+}
+
+/* 3 x 3 over a picture. */
+static espalier_status picture_conv(bench *b, const char *only, int64_t side, int64_t ci, int64_t co)
+{
+    static const esi_conv_geometry g = {.kernel = 3, .stride = 1, .padding = 1, .dilation = 1};
+    espalier_context *ctx = b->ctx;
+    const double present = (double)(3 * side - 2) * (double)(3 * side - 2);
+    const size_t count = (size_t)(9 * ci * co);
+    uint8_t *bytes = NULL;
+    conv_args a = {0};
+    esi_scope scope;
+    char name[96];
+    espalier_status st;
+
+    snprintf(name, sizeof name, "conv/picture-%lldx%lldx%lld", (long long)side, (long long)ci, (long long)co);
+    if (!bench_wanted(only, name)) return ESPALIER_OK;
+    scope = esi_scope_begin(ctx);
+    bytes = esi_alloc(ctx, count, 2, "weights");
+    st = bytes ? esi_conv_table(ctx, &a.table, (esi_grid){side, side}, &g, 0, side * side) : ESPALIER_ERR_RESOURCE;
+    if (st == ESPALIER_OK) fill_weight(bytes, count * 2, ESI_F16);
+    if (st == ESPALIER_OK) st = esi_weight_wrap(ctx, &a.w, co, 9 * ci, ESI_F16, bytes);
+    if (st == ESPALIER_OK) st = bench_random(ctx, &a.x, side * side, ci);
+    if (st == ESPALIER_OK) st = esi_tensor_new(ctx, &a.y, side * side, co, ESI_F32);
+    if (st == ESPALIER_OK)
+        st = bench_measure(b, name, 2.0 * present * (double)ci * (double)co, "2 * taps in the picture * Ci * Co", picture_once, &a);
+    esi_weight_release(ctx, &a.w);
+    esi_free(ctx, bytes);
+    esi_scope_end(ctx, scope);
+    return st;
+}
+
 espalier_status bench_conv(bench *b, const char *only)
 {
     espalier_status st = one_conv(b, only, 100000, 128, 128);
     if (st == ESPALIER_OK) st = one_conv(b, only, 1000000, 64, 64);
     if (st == ESPALIER_OK) st = one_conv(b, only, 7488, 512, 512);
+    if (st == ESPALIER_OK) st = picture_conv(b, only, 160, 3, 64);
+    if (st == ESPALIER_OK) st = picture_conv(b, only, 160, 16, 16);
+    if (st == ESPALIER_OK) st = picture_conv(b, only, 160, 64, 64);
+    if (st == ESPALIER_OK) st = picture_conv(b, only, 160, 64, 1);
     return st;
 }

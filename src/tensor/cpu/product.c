@@ -6,7 +6,8 @@
  * gathered rows. A group of columns at a time: its weights are expanded and packed once, in segments (a tap and a range of channels)
  * that fit the second-level cache. Then tasks take blocks of rows: for each segment in order, the rows that have the tap are gathered
  * `mr` at a time into a strip, and the tile kernel adds strip times segment to the block's accumulators. Accumulators wait in memory
- * between segments; storing and loading fp32 is exact, so no result depends on any size below.
+ * between segments; storing and loading fp32 is exact, so no result depends on any size below. Of few channels several taps are joined to
+ * one strip for the rows that have all of them; the other rows take these taps one by one.
  */
 #include "tensor/cpu/driver.h"
 
@@ -48,6 +49,7 @@ static espalier_status plain_product(espalier_context *ctx, const esi_product *p
 
 enum {
     SEGMENT_CHANNELS = 128,         /* channels per segment: a panel of it and a strip stay in the first-level cache */
+    JOINED_CHANNELS = ESI_STRIP / 3, /* taps of up to as many channels are joined */
     GROUP_COLUMNS = 768,            /* columns per group: a segment is 384 KiB */
     PACK_CHANNELS = 16,             /* of channel-major weights per packing task */
     PACK_FLOATS = 12 << 20          /* packed weights of a group should stay below this */
@@ -56,11 +58,12 @@ enum {
 typedef struct blocked_job {
     const esi_kernels *kernels;
     const esi_product *p;
-    float *weights;                 /* [taps][channels in segments][panels of a group][channels of the segment][panel_width()] */
+    float *weights;                 /* [steps of taps][segments][panels of a group][taps of the step][channels][panel_width()] */
     char *scratch;                  /* [slots][slot_bytes]: see slot_view */
     size_t slot_bytes;
     size_t col0, cols, padded;      /* this group's columns; padded to nr / 2 */
     size_t row_block, segment, segments;
+    size_t joined;                  /* taps per step; more than 1 only where all channels are one segment */
     size_t chunk, expanded;         /* channels per packing task; floats of expanded weights a slot must hold */
 } blocked_job;
 
@@ -70,6 +73,7 @@ typedef struct slot_view {
     float *strip;                   /* [mr][ESI_STRIP]: rows of x */
     float *expanded;                /* weights of nr columns while packing; shares memory with acc */
     uint32_t *out_rows, *in_rows;   /* [row_block]: rows of the block that have the tap, and the rows of x they read */
+    uint32_t *rest;                 /* [row_block]: rows that lack some of the joined taps */
 } slot_view;
 
 enum { SPILL = 16 };                /* floats that esi_kernels.transpose may write beyond the end */
@@ -86,13 +90,14 @@ static slot_view view(const blocked_job *j, int slot)
     v.strip = v.acc + acc;
     v.out_rows = (uint32_t *)(void *)(v.strip + align_up(mr * ESI_STRIP, 16));
     v.in_rows = v.out_rows + align_up(j->row_block, 16);
+    v.rest = v.in_rows + align_up(j->row_block, 16);
     return v;
 }
 
 static size_t slot_bytes(const blocked_job *j)
 {
     size_t mr = j->kernels->mr, acc = align_up(ESI_MAX((j->row_block + 1) * j->padded, j->expanded), 16);
-    return sizeof(float) * (acc + align_up(mr * ESI_STRIP, 16) + 2 * align_up(j->row_block, 16));
+    return sizeof(float) * (acc + align_up(mr * ESI_STRIP, 16) + 3 * align_up(j->row_block, 16));
 }
 
 /* Panels are nr columns wide, the last one perhaps half of that. */
@@ -100,10 +105,16 @@ static size_t panel_count(const blocked_job *j) { return (j->padded + j->kernels
 
 static size_t panel_width(const blocked_job *j, size_t panel) { return ESI_MIN(j->kernels->nr, j->padded - panel * j->kernels->nr); }
 
-/* First float of segment s of tap t in the packed weights. */
-static size_t segment_start(const blocked_job *j, size_t tap, size_t s)
+static size_t joined_taps(const blocked_job *j, size_t first) { return ESI_MIN(j->joined, j->p->taps - first); }
+
+static size_t segment_length(const blocked_job *j, size_t s) { return ESI_MIN(j->segment, j->p->ci - s * j->segment); }
+
+/* Rows of panel_width() weights of segment s of a tap. Panels of a step lie one after the other, whole. */
+static float *panel_rows(const blocked_job *j, size_t tap, size_t s, size_t panel)
 {
-    return (tap * j->p->ci + s * j->segment) * j->padded;
+    size_t in_step = tap % j->joined, first = tap - in_step, depth = joined_taps(j, first) * segment_length(j, s);
+    float *step = j->weights + (first * j->p->ci + s * j->segment) * j->padded;
+    return step + panel * depth * j->kernels->nr + in_step * j->p->ci * panel_width(j, panel);
 }
 
 /* Tap-major weights: a task packs one panel of nr columns of one tap. */
@@ -118,10 +129,10 @@ static void pack_task(void *arg, size_t task, int slot)
 
     for (size_t i = 0; i < count; i++) rows[i] = v.expanded + i * j->segment;
     for (size_t s = 0; s < j->segments; s++) {
-        size_t c = s * j->segment, n = ESI_MIN(j->segment, p->ci - c);
+        size_t c = s * j->segment, n = segment_length(j, s);
         for (size_t i = 0; i < count; i++)
             j->kernels->expand(v.expanded + i * j->segment, p->w + (col + i) * p->w_row_bytes, p->w_dtype, tap * p->ci + c, n);
-        j->kernels->transpose(j->weights + segment_start(j, tap, s) + panel * n * nr, width, rows, count, width, n);
+        j->kernels->transpose(panel_rows(j, tap, s, panel), width, rows, count, width, n);
     }
 }
 
@@ -141,8 +152,7 @@ static void pack_channels_task(void *arg, size_t task, int slot)
                            channels * p->taps);
     for (size_t tap = 0; tap < p->taps; tap++)
         for (size_t c = first; c < first + channels; c++) {
-            size_t s = c / j->segment, in_segment = c % j->segment, n = ESI_MIN(j->segment, p->ci - s * j->segment);
-            float *out = j->weights + segment_start(j, tap, s) + panel * n * nr + in_segment * width;
+            float *out = panel_rows(j, tap, c / j->segment, panel) + c % j->segment * width;
             const float *in = v.expanded + (c - first) * p->taps + tap;
             for (size_t i = 0; i < width; i++) out[i] = in[i * j->chunk * p->taps];
         }
@@ -188,26 +198,86 @@ static void fetch_next(const blocked_job *j, const slot_view *v, size_t first, s
     }
 }
 
+static inline void copy_floats(float *to, const float *from, size_t n)
+{
+    for (; n >= 16; n -= 16, to += 16, from += 16) memcpy(to, from, 16 * sizeof *to);
+    for (size_t i = 0; i < n; i++) to[i] = from[i];
+}
+
+/* Where the tile of `count` listed rows from g on adds to; surplus rows up to m go to a row of their own. */
+static void tile_rows(const blocked_job *j, const slot_view *v, float **out, size_t g, size_t count, size_t m)
+{
+    for (size_t i = 0; i < count; i++) out[i] = v->acc + v->out_rows[g + i] * j->padded;
+    for (size_t i = count; i < m; i++) out[i] = v->acc + j->row_block * j->padded;
+}
+
 /* acc += x * w for the listed rows and one segment of one tap. */
 static void add_segment(const blocked_job *j, const slot_view *v, size_t listed, size_t tap, size_t s)
 {
     const esi_kernels *k = j->kernels;
-    size_t mr = k->mr, nr = k->nr, c = s * j->segment, n = ESI_MIN(j->segment, j->p->ci - c);
-    const float *weights = j->weights + segment_start(j, tap, s);
+    size_t mr = k->mr, c = s * j->segment, n = segment_length(j, s);
 
     for (size_t g = 0; g < listed; g += mr) {
         size_t count = ESI_MIN(mr, listed - g), m = ESI_MIN(mr, align_up(count, k->m_step));
         float *out[16];
 
+        tile_rows(j, v, out, g, count, m);
+        for (size_t i = 0; i < count; i++) copy_floats(v->strip + i * ESI_STRIP, j->p->x + v->in_rows[g + i] * j->p->x_stride + c, n);
+        for (size_t panel = 0; panel < panel_count(j); panel++) {
+            fetch_next(j, v, g + mr, listed, c, n, panel);
+            k->gemm_strip(m, n, v->strip, panel_rows(j, tap, s, panel), panel_width(j, panel), out, panel * k->nr);
+        }
+    }
+}
+
+/* The same for `taps` joined taps, all of which the listed rows have. */
+static void add_joined(const blocked_job *j, const slot_view *v, size_t listed, size_t row, size_t tap, size_t taps)
+{
+    const esi_kernels *k = j->kernels;
+    const esi_product *p = j->p;
+    size_t mr = k->mr, n = p->ci;
+
+    for (size_t g = 0; g < listed; g += mr) {
+        size_t count = ESI_MIN(mr, listed - g), m = ESI_MIN(mr, align_up(count, k->m_step));
+        float *out[16];
+
+        tile_rows(j, v, out, g, count, m);
         for (size_t i = 0; i < count; i++) {
-            memcpy(v->strip + i * ESI_STRIP, j->p->x + v->in_rows[g + i] * j->p->x_stride + c, n * sizeof(float));
-            out[i] = v->acc + v->out_rows[g + i] * j->padded;
+            const int32_t *in = p->table + (row + v->out_rows[g + i]) * p->table_stride + tap;
+            for (size_t t = 0; t < taps; t++) copy_floats(v->strip + i * ESI_STRIP + t * n, p->x + (size_t)in[t] * p->x_stride, n);
         }
-        for (size_t i = count; i < m; i++) out[i] = v->acc + j->row_block * j->padded;
-        for (size_t col = 0; col < j->padded; col += nr) {
-            fetch_next(j, v, g + mr, listed, c, n, col / nr);
-            k->gemm_strip(m, n, v->strip, weights + col * n, panel_width(j, col / nr), out, col);
+        for (size_t panel = 0; panel < panel_count(j); panel++)
+            k->gemm_strip(m, taps * n, v->strip, panel_rows(j, tap, 0, panel), panel_width(j, panel), out, panel * k->nr);
+    }
+}
+
+static bool has_tap(const esi_product *p, size_t row, size_t tap)
+{
+    return (size_t)(int64_t)p->table[row * p->table_stride + tap] < p->x_rows;
+}
+
+/* A step of joined taps for the block [row, row + n). */
+static void add_step(const blocked_job *j, slot_view *v, size_t row, size_t n, size_t tap)
+{
+    const esi_product *p = j->p;
+    size_t taps = joined_taps(j, tap), listed = 0, rest = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        size_t present = 0;
+        for (size_t t = 0; t < taps; t++) present += has_tap(p, row + i, tap + t);
+        if (present == taps) v->out_rows[listed++] = (uint32_t)i;
+        else if (present > 0) v->rest[rest++] = (uint32_t)i;
+    }
+    add_joined(j, v, listed, row, tap, taps);
+    for (size_t t = tap; rest > 0 && t < tap + taps; t++) {
+        listed = 0;
+        for (size_t r = 0; r < rest; r++) {
+            size_t i = v->rest[r];
+            v->out_rows[listed] = (uint32_t)i;
+            v->in_rows[listed] = (uint32_t)p->table[(row + i) * p->table_stride + t];
+            listed += has_tap(p, row + i, t);
         }
+        add_segment(j, v, listed, t, 0);
     }
 }
 
@@ -221,7 +291,8 @@ static void rows_task(void *arg, size_t task, int slot)
 
     memset(v.acc, 0, (j->row_block + 1) * j->padded * sizeof *v.acc);
     memset(v.strip, 0, j->kernels->mr * ESI_STRIP * sizeof *v.strip); /* surplus rows: any finite number */
-    for (size_t tap = 0; tap < p->taps; tap++) {
+    for (size_t tap = 0; j->joined > 1 && tap < p->taps; tap += j->joined) add_step(j, &v, row, n, tap);
+    for (size_t tap = 0; j->joined == 1 && tap < p->taps; tap++) {
         size_t listed = list_rows(p, tap, row, n, &v);
         for (size_t s = 0; listed > 0 && s < j->segments; s++) add_segment(j, &v, listed, tap, s);
     }
@@ -259,7 +330,7 @@ static size_t choose_group(const esi_kernels *kernels, size_t cols, size_t k, ui
 
 static espalier_status blocked_product(espalier_context *ctx, const esi_product *p)
 {
-    blocked_job job = {.kernels = esi_cpu_table(ctx), .p = p};
+    blocked_job job = {.kernels = esi_cpu_table(ctx), .p = p, .joined = 1};
     size_t nr = job.kernels->nr, k = p->taps * p->ci, group, packed;
     uint64_t floats_left = esi_memory_left(ctx) / sizeof(float), acc_floats = floats_left / 2 / (uint64_t)esi_slots(ctx);
     espalier_status st = ESPALIER_OK;
@@ -267,6 +338,7 @@ static espalier_status blocked_product(espalier_context *ctx, const esi_product 
     if (p->rows > UINT32_MAX || p->x_rows > UINT32_MAX) return esi_fail(ctx, ESPALIER_ERR_RESOURCE, "product: too many rows");
     job.segment = ESI_MAX(ESI_MIN(p->ci, (size_t)SEGMENT_CHANNELS), (size_t)1);
     job.segments = (p->ci + job.segment - 1) / job.segment;
+    if (p->table && p->ci > 0 && p->ci <= JOINED_CHANNELS) job.joined = ESI_MAX(ESI_MIN(ESI_STRIP / p->ci, p->taps), (size_t)1);
     group = job.padded = choose_group(job.kernels, p->cols, k, floats_left / 8, acc_floats);
     job.chunk = ESI_MAX(ESI_MIN((size_t)PACK_CHANNELS, 1024 / ESI_MAX(p->taps, (size_t)1)), (size_t)1);
     job.expanded = nr * ESI_MAX(job.segment, job.chunk * p->taps);
