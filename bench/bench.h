@@ -39,6 +39,7 @@ bool bench_wanted(const char *only, const char *name);
 espalier_status bench_linear(bench *b, const char *only);
 espalier_status bench_attention(bench *b, const char *only);
 espalier_status bench_conv(bench *b, const char *only);
+espalier_status bench_norms(bench *b, const char *only);           /* bench_norms.c */
 /* Whole networks at full size on random weights (bench_stages.c). */
 espalier_status bench_flow(bench *b, const char *only);
 espalier_status bench_slat_flow(bench *b, const char *only);

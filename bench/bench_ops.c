@@ -147,6 +147,7 @@ espalier_status bench_attention(bench *b, const char *only)
     espalier_status st = one_attention(b, only, 4096, 4096, 12, 128);
     if (st == ESPALIER_OK) st = one_attention(b, only, 4096, 1029, 12, 128);
     if (st == ESPALIER_OK) st = one_attention(b, only, 1029, 1029, 16, 64);
+    if (st == ESPALIER_OK) st = one_attention(b, only, 512, 512, 4, 64);
     if (st == ESPALIER_OK) st = window_attention(b, only, 56, 144, 24, 32);
     if (st == ESPALIER_OK) st = window_attention(b, only, 160, 49, 24, 32);
     return st;

@@ -19,6 +19,7 @@ static const bench_item items[] = {
     {"linear", bench_linear},
     {"attention", bench_attention},
     {"conv", bench_conv},
+    {"norm", bench_norms},
     {"dinov3", bench_dinov3},
     {"ss_decoder", bench_ss_decoder},
     {"shape_decoder", bench_shape_decoder},

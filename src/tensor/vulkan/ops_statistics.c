@@ -11,7 +11,7 @@
 #include "tensor/cpu/driver.h"
 
 /* KIND of statistics.comp. */
-enum { GROUP_SUMS, GROUP_SQUARES, GROUP_APPLY, COUNT, MEAN };
+enum { GROUP_SUMS, GROUP_SQUARES, GROUP_APPLY, COUNT, MEAN, NARROW_SUMS, NARROW_SQUARES };
 
 #define SUMS_MOST (INT64_C(1) << 20)        /* numbers that are read back at once */
 #define COUNT_GROUPS 240                    /* workgroups that share the elements of a dispatch */
@@ -72,14 +72,15 @@ typedef struct group_job {
 static group_job make_group_job(esi_tensor y, esi_tensor x, int groups, const esi_norm_args *a)
 {
     const uint32_t n = (uint32_t)(x.cols / groups);
+    const bool narrow = n <= 16;
     group_job j = {.rows = x.rows, .groups = groups, .count = (double)x.rows * (double)(x.cols / groups), .eps = (double)a->eps, .x = x};
 
     j.chunk = ESI_MIN(x.rows, ESI_MAX(SUMS_MOST / groups, INT64_C(1)));
-    j.sums = (esi_vk_call){.what = "group_norm", .shader = ESI_VK_STATISTICS, .kind = GROUP_SUMS, .rows = x.rows, .work = x.cols,
-        .lanes = 16, .items = groups, .operands = {{{0}, ESI_VK_ROWS, true}, {x, ESI_VK_ROWS, false}},
+    j.sums = (esi_vk_call){.what = "group_norm", .shader = ESI_VK_STATISTICS, .kind = narrow ? NARROW_SUMS : GROUP_SUMS, .rows = x.rows,
+        .work = x.cols, .lanes = narrow ? 1 : 16, .items = groups, .operands = {{{0}, ESI_VK_ROWS, true}, {x, ESI_VK_ROWS, false}},
         .push = {.cols = (uint32_t)x.cols, .n = {n, (uint32_t)groups}}};
     j.squares = j.sums;
-    j.squares.kind = GROUP_SQUARES;
+    j.squares.kind = narrow ? NARROW_SQUARES : GROUP_SQUARES;
     j.apply = (esi_vk_call){.what = "group_norm", .shader = ESI_VK_STATISTICS, .kind = GROUP_APPLY, .act = (int32_t)a->act, .rows = x.rows,
         .work = x.cols, .lanes = 1,
         .operands = {{y, ESI_VK_ROWS, true}, {x, ESI_VK_ROWS, false}, {{0}, ESI_VK_NONE, false}, {{0}, ESI_VK_NONE, false},
@@ -101,7 +102,7 @@ static espalier_status add_groups(espalier_context *ctx, group_job *j, const esi
         part.rows = n;
         part.operands[0].t = esi_rows(j->some, 0, n);
         part.operands[1].t = esi_rows(j->x, first, n);
-        part.operands[2] = (esi_vk_operand){c->kind == GROUP_SQUARES ? j->mean : (esi_tensor){0}, ESI_VK_NONE, false};
+        part.operands[2] = (esi_vk_operand){j->mean, ESI_VK_NONE, false};    /* none yet: not asked for yet */
         st = esi_vk_run(ctx, esi_vk_of(ctx), &part);
         if (st == ESPALIER_OK) st = esi_vk_read(ctx, part.operands[0].t, j->host);
         for (int64_t r = 0; st == ESPALIER_OK && r < n; r++)

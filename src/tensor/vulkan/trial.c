@@ -215,18 +215,18 @@ static espalier_status attention(bed *b, const esi_vk_trial *t)
     return b->status == ESPALIER_OK ? esi_attention(b->ctx, b->y, q, k, v, &a) : b->status;
 }
 
-/* KIND: group norm from its three steps, the count of NaN, the mean of rows. */
+/* KIND: steps of group norm with wide (0, 1) or narrow groups, the count of NaN (3), the mean of rows (4). */
 static espalier_status statistics(bed *b, const esi_vk_trial *t)
 {
     esi_tensor x = matrix(b, ROWS, COLS), z = matrix(b, ROWS, COLS);
     uint64_t nans = 0, infinities = 0;
     espalier_status st = b->status;
 
-    if (st == ESPALIER_OK && t->kind <= 2) {
+    if (st == ESPALIER_OK && t->kind != 3 && t->kind != 4) {
         const esi_norm_args a = {.eps = 1e-6f, .act = (esi_activation)t->act, .weight = weight(b, 1, COLS, ESI_F32, false),
                                  .bias = weight(b, 1, COLS, ESI_F32, false)};
         b->y = z;
-        return b->status == ESPALIER_OK ? esi_group_norm(b->ctx, z, x, HEADS, &a) : b->status;
+        return b->status == ESPALIER_OK ? esi_group_norm(b->ctx, z, x, t->kind <= 1 ? 1 : HEADS, &a) : b->status;
     }
     if (t->kind == 4) {
         b->y = matrix(b, 1, COLS);

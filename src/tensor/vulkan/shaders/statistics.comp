@@ -4,6 +4,7 @@
 // statistics.comp: sums over all rows, as far as a device can take them, and what is done with them. KIND:
 //   0  row sums of column groups (rule 5), sixteen invocations for each: y[row, group]; n0: columns of a group, n1: groups
 //   1  the same for squared distances from the group's mean (b)
+//   5, 6  like 0 and 1 with an invocation for each group, which adds the sixteen lanes by itself: for groups of few columns
 //   2  group norm: mean b, deviation c, weight d, bias e, activation ACT; n2 bits: 1 weight, 2 bias
 //   3  numbers of NaN (y: 0, 1) and infinities (2, 3) of all rows, 64 bits each, in four words for each of n0 workgroups; n1: begin at 0
 //   4  mean of each column: rows in order in fp64, which is done in integers: not every device has fp64. b: the sum so far, two words;
@@ -48,6 +49,31 @@ void sum_group()
         barrier();
     }
     if (used && lane == 0u) y[push.y_offset + row * push.y_stride + group] = uintBitsToFloat(lanes[me]);
+}
+
+void sum_narrow_group()
+{
+    uint item = invocation_number(), row = item / push.n1, group = item % push.n1;
+    uint from = push.a_offset + row * push.a_stride + group * push.n0;
+    float lane[16], shift = 0.0;
+
+    if (row >= push.rows) return;
+    if (KIND == 6) shift = mean[push.b_offset + group];
+    for (int j = 0; j < 16; j++) lane[j] = 0.0;
+    for (uint i = 0u; i < push.n0; i += 16u)
+        for (int j = 0; j < 16; j++) {
+            if (i + uint(j) >= push.n0) break;
+            float v = x[from + i + uint(j)];
+            if (KIND == 5) {
+                lane[j] = exact_add(lane[j], v);
+            } else {
+                float d = exact_sub(v, shift);
+                lane[j] = exact_fma(d, d, lane[j]);
+            }
+        }
+    for (int half_ = 8; half_ >= 1; half_ /= 2)
+        for (int j = 0; j < half_; j++) lane[j] = exact_add(lane[j], lane[j + half_]);
+    y[push.y_offset + row * push.y_stride + group] = lane[0];
 }
 
 void apply_norm()
@@ -238,5 +264,6 @@ void main()
     if (KIND <= 1) sum_group();
     else if (KIND == 2) apply_norm();
     else if (KIND == 3) count_nonfinite();
-    else mean_column();
+    else if (KIND == 4) mean_column();
+    else sum_narrow_group();
 }
