@@ -51,7 +51,7 @@ static void on_message(void *user, const char *message)
 
 espalier_status repro_device_open(espalier_runtime *runtime, repro_device *o, const char *name)
 {
-    esi_vulkan_hooks hooks = {.max_allocation = o->max_allocation, .max_range = o->max_range, .validation_user = o};
+    esi_vulkan_hooks hooks = {.max_allocation = o->max_allocation, .max_range = o->max_range, .cost = o->cost, .validation_user = o};
     char message[ESI_VULKAN_TEXT];
     espalier_status st;
 

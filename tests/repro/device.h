@@ -9,6 +9,7 @@
 
 typedef struct repro_device {
     uint64_t max_allocation, max_range;     /* lowered limits; 0 = leave them */
+    double cost;                            /* nanoseconds for a unit of work; 0 = what was measured */
     bool validate;                          /* run under the validation layer */
     int lost_at;                            /* this submission is lost, counted from the end of the self-test; 0 = none */
     int full_at;                            /* the same for allocations of device memory */

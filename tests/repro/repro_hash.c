@@ -18,6 +18,7 @@ static const char usage[] = "usage: repro_hash [options] MODEL_DIR\n"
                             "  --gguf DIR            take every network from this flat directory instead (it has no pipeline.json)\n"
                             "  --cpu-level LEVEL     --threads N     --mem-budget BYTES     --device NAME\n"
                             "  --limits BYTES:BYTES  of the device's allocations and bindings     --validate: nothing from the validation layer\n"
+                            "  --cost NANOSECONDS    for a unit of work, whatever was measured: a slow device gets short submissions\n"
                             "  --lose N, --fill N    the device is lost at the Nth submission, its memory is full from the Nth allocation on\n"
                             "  --steps N             of all three samplers; default: the model's\n"
                             "  --label TEXT          first word of each line\n"
@@ -80,6 +81,7 @@ static int parse_options(options *o, int argc, char **argv)
                                           {"device", required_argument, NULL, 'd'},
                                           {"limits", required_argument, NULL, 'x'},
                                           {"validate", no_argument, NULL, 'V'},
+                                          {"cost", required_argument, NULL, 'C'},
                                           {"lose", required_argument, NULL, 'n'},
                                           {"fill", required_argument, NULL, 'N'},
                                           {"mem-budget", required_argument, NULL, 'm'},
@@ -113,6 +115,9 @@ static int parse_options(options *o, int argc, char **argv)
             o->device.max_range = *end ? strtoull(end + 1, NULL, 10) : 0;
             break;
         }
+        case 'C':
+            o->device.cost = strtod(optarg, NULL);
+            break;
         case 'V':
             o->device.validate = true;
             break;

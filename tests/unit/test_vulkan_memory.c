@@ -70,6 +70,43 @@ static espalier_status across(espalier_context *ctx, esi_tensor y, esi_tensor x,
     return st == ESPALIER_OK ? esi_scale(ctx, y, y, 0.3f) : st;
 }
 
+/* A convolution whose x no binding holds, over more rows than the accumulators of a strip. */
+static espalier_status convolve(espalier_context *ctx, esi_tensor y, esi_tensor x, esi_tensor index)
+{
+    enum { N = 2600, IN = 12, OUT = 9, TAPS = 5 };
+    static float numbers[OUT * IN * TAPS];
+    int32_t *rows = malloc(N * TAPS * sizeof *rows);
+    esi_epilogue e = {.act = ESI_ACT_SILU, .residual = esi_cols(esi_rows(y, 0, N), 40, OUT)};
+    esi_tensor table, w = {0}, from = esi_cols(esi_rows(x, 100, N), 3, IN);
+    espalier_status st;
+
+    assert_non_null(rows);
+    (void)index;
+    for (int i = 0; i < N * TAPS; i++) rows[i] = i % 7 == 2 ? -1 : (i * 31 + 5) % N;
+    for (size_t i = 0; i < ESI_COUNT(numbers); i++) numbers[i] = value((int64_t)i * 3) * 0.1f;
+    st = esi_tensor_from(ctx, &table, N, TAPS, ESI_I32, rows);
+    if (st == ESPALIER_OK) st = esi_weight_wrap(ctx, &w, OUT, IN * TAPS, ESI_F32, numbers);
+    if (st == ESPALIER_OK) st = esi_conv(ctx, esi_cols(esi_rows(y, 0, N), 40, OUT), from, table, w, ESI_CONV_TAP_MAJOR, &e);
+    if (st == ESPALIER_OK) st = esi_backend_wait(ctx);
+    esi_weight_release(ctx, &w);
+    free(rows);
+    return st;
+}
+
+/* The slower a device, the more dispatches are cut: even between the terms of a sum. */
+static void slow_device(void **state)
+{
+    vulkan_fixture *f = *state;
+
+    f->hooks.max_allocation = 1 << 20;
+    f->hooks.max_range = 1 << 16;
+    for (f->hooks.cost = 1e4; f->hooks.cost < 1e7; f->hooks.cost *= 10) {
+        vulkan_need(f);
+        compare_steps(f, convolve);
+        assert_null(strstr(f->log, "conv runs on the CPU"));
+    }
+}
+
 static void several_parts(void **state)
 {
     vulkan_fixture *f = *state;
@@ -274,6 +311,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         VULKAN_TEST(several_parts),
+        VULKAN_TEST(slow_device),
         VULKAN_TEST(low_limits),
         VULKAN_TEST(row_too_long),
         VULKAN_TEST(budget),

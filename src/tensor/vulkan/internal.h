@@ -234,7 +234,7 @@ espalier_status esi_vk_finish(espalier_context *ctx, esi_vk_device *d);
 
 /* Units of work (elements, multiply-adds: what an op counts) that a pipeline does in a submission of the wanted length; lock held. */
 uint64_t esi_vk_work_limit(const esi_vk_device *d, esi_vk_shader shader, int32_t kind, int32_t act);
-double esi_vk_cost_first(void);
+double esi_vk_cost_first(const esi_vk_device *d);
 
 typedef struct esi_vk_binding {
     const esi_vk_range *range;              /* NULL = unused */

@@ -5,8 +5,8 @@
  * A product is cut by columns of y (= rows of w: where a weight lies in pieces, and so that a row of tiles is no longer than a submission
  * should be), then by rows (cut.c). Where even one tile is too long, k is cut: the accumulators wait in a tensor as they are between the
  * parts, and the epilogue comes last; storing and loading fp32 is exact. A convolution whose x cannot be bound whole goes over blocks of
- * rows of y: for each tap the rows of x are copied through windows (gather_rows) to where a row of y has its taps side by side, and the
- * same shader multiplies these; a missing row, which was copied as zeros, is still known from the table. None of this can change a bit: each
+ * rows of y: the rows of x are copied through windows (gather_rows) to where a row of y has its taps side by side, and the same shader
+ * multiplies these; a missing row, which was copied as zeros, is still known from the table. None of this can change a bit: each
  * output is one chain of fma over the same operands in the same order.
  */
 #include "tensor/vulkan/internal.h"
@@ -56,28 +56,38 @@ esi_vk_tile esi_vk_product_tile(const esi_vk_device *d, int32_t kind)
     return t;
 }
 
+static int64_t depth_of(const product *p) { return p->channels * p->taps; }
+
 static int64_t tiles(int64_t rows, int64_t cols, esi_vk_tile t)
 {
     return (rows + t.rows - 1) / t.rows * ((cols + t.cols - 1) / t.cols);
 }
 
-/* Large tiles where they keep the device busy and little of them hangs over the borders. */
+/* Columns of y from `col` on whose weights can be bound at once; 0 = not even one. */
+static int64_t bound_cols(const esi_vk_device *d, const product *p, int64_t col)
+{
+    esi_tensor w = esi_rows(p->w, col, p->w.rows - col);
+    return p->w.buffer->is_weight ? esi_vk_matrix_rows(d, w) : ESI_MIN(esi_vk_rows_bound(d, w), w.rows);
+}
+
+/* Large tiles where they keep the device busy and little of them hangs over the borders of what one dispatch can do. */
 static void choose_shape(const esi_vk_device *d, product *p)
 {
     const int64_t busy = strcmp(d->info.type, "cpu") == 0 ? 1 : 128;
     const esi_vk_tile large = esi_vk_product_tile(d, 0), medium = esi_vk_product_tile(d, 1 << SHAPE);
-    const int64_t n_large = tiles(p->y.rows, p->y.cols, large), n_medium = tiles(p->y.rows, p->y.cols, medium);
+    const int64_t row = p->flags & COPIED ? depth_of(p) : esi_tensor_is_null(p->table) ? p->x.stride : 1;
+    const int64_t most = ESI_MIN(esi_vk_rows_bound(d, p->y), esi_vk_elements_bound(d) / ESI_MAX(row, INT64_C(1)));
+    const int64_t rows = ESI_MIN(p->y.rows, most), cols = ESI_MIN(p->y.cols, bound_cols(d, p, 0));
+    const int64_t n_large = tiles(rows, cols, large), n_medium = tiles(rows, cols, medium);
     int32_t shape = 1;
 
-    if (p->y.rows <= 8) shape = 2;
+    if (rows <= 8) shape = 2;
     else if (n_large >= busy && n_large * large.rows * large.cols <= n_medium * medium.rows * medium.cols * 5 / 4) shape = 0;
-    p->kind |= shape << SHAPE;
+    p->kind = (p->kind & (GATHERED | GUARDED)) | shape << SHAPE;
     p->tile = esi_vk_product_tile(d, p->kind);
 }
 
 /* ------------------------------------------------------------------- calls */
-
-static int64_t depth_of(const product *p) { return p->channels * p->taps; }
 
 static int64_t blocks_of(const product *p)
 {
@@ -113,13 +123,6 @@ static esi_vk_call make_call(const product *p, int64_t col, int64_t cols, int64_
     return c;
 }
 
-/* Columns of y from `col` on whose weights can be bound at once; 0 = not even one. */
-static int64_t bound_cols(const esi_vk_device *d, const product *p, int64_t col)
-{
-    esi_tensor w = esi_rows(p->w, col, p->w.rows - col);
-    return p->w.buffer->is_weight ? esi_vk_matrix_rows(d, w) : ESI_MIN(esi_vk_rows_bound(d, w), w.rows);
-}
-
 static bool can_run(const esi_vk_device *d, const product *p)
 {
     if (p->taps > 0xffff || blocks_of(p) > 0xffff || p->y.rows > INT32_MAX || p->x_rows > INT32_MAX) return false;
@@ -143,7 +146,7 @@ static product rows_of(const product *p, int64_t row, int64_t rows)
     q.y = esi_rows(p->y, row, rows);
     if (!esi_tensor_is_null(p->e.residual)) q.e.residual = esi_rows(p->e.residual, row, rows);
     if (!esi_tensor_is_null(p->table)) q.table = esi_rows(p->table, row, rows);
-    else q.x = esi_rows(p->x, row, rows);
+    if (esi_tensor_is_null(p->table) || (p->flags & COPIED)) q.x = esi_rows(p->x, row, rows);
     return q;
 }
 
@@ -208,6 +211,19 @@ static espalier_status run(espalier_context *ctx, esi_vk_device *d, const produc
     return st;
 }
 
+/* The rows of x that the product reads, those of one row of y side by side in `copy`. */
+static espalier_status copy_rows(espalier_context *ctx, const product *p, esi_tensor copy)
+{
+    espalier_status st = ESPALIER_OK;
+
+    if (p->table.stride == p->table.cols)
+        return ctx->backend->gather_rows(ctx, esi_reshape(copy, copy.rows * p->taps, p->channels), p->x,
+                                         esi_reshape(p->table, copy.rows * p->taps, 1));
+    for (int64_t t = 0; st == ESPALIER_OK && t < p->taps; t++)
+        st = ctx->backend->gather_rows(ctx, esi_cols(copy, t * p->channels, p->channels), p->x, esi_cols(p->table, t, 1));
+    return st;
+}
+
 /* x gathered for a block of rows of y at a time; p is the product with x bound whole. */
 static espalier_status run_copied(espalier_context *ctx, esi_vk_device *d, const product *p, int64_t block)
 {
@@ -218,8 +234,7 @@ static espalier_status run_copied(espalier_context *ctx, esi_vk_device *d, const
     for (int64_t row = 0; st == ESPALIER_OK && row < p->y.rows; row += block) {
         product q = rows_of(p, row, ESI_MIN(block, p->y.rows - row));
         esi_tensor rows = esi_rows(copy, 0, q.y.rows);
-        for (int64_t t = 0; st == ESPALIER_OK && t < p->taps; t++)
-            st = ctx->backend->gather_rows(ctx, esi_cols(rows, t * p->channels, p->channels), p->x, esi_cols(q.table, t, 1));
+        st = copy_rows(ctx, &q, rows);
         q.flags |= COPIED;
         q.x = rows;
         if (st == ESPALIER_OK) st = run(ctx, d, &q);
@@ -228,17 +243,21 @@ static espalier_status run_copied(espalier_context *ctx, esi_vk_device *d, const
     return st;
 }
 
-/* Rows of y for run_copied, 0 if it cannot be used. */
-static int64_t copied_rows(espalier_context *ctx, const esi_vk_device *d, const product *p)
+/* Rows of y at a time for run_copied, 0 if it cannot be used; chooses tiles for it. */
+static int64_t copied_rows(espalier_context *ctx, const esi_vk_device *d, product *p)
 {
     int64_t bytes = ESI_MIN(COPY_BYTES, (int64_t)ESI_MIN(esi_memory_left(ctx) / 4, (uint64_t)COPY_BYTES));
     int64_t most = ESI_MIN(p->y.rows, ESI_MAX(bytes / 4 / depth_of(p), INT64_C(1)));
     product q = *p;
 
-    q.flags |= COPIED;
-    q.x = q.y;                              /* stands for the copy, whose rows must fit a binding, too */
     if (depth_of(p) > esi_vk_elements_bound(d) || !esi_vk_fits(d, (uint64_t)depth_of(p) * 4)) return 0;
-    return can_run(d, &q) ? most : 0;
+    q.flags |= COPIED;
+    q.x = q.y;                              /* stands for the copy, which is known to fit */
+    choose_shape(d, &q);
+    if (!can_run(d, &q)) return 0;
+    p->kind = q.kind;
+    p->tile = q.tile;
+    return most;
 }
 
 /* Is there memory for the first piece of the weight? If not, for no other either. */

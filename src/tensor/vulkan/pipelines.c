@@ -159,7 +159,7 @@ espalier_status esi_vk_pipeline_get(espalier_context *ctx, esi_vk_device *d, esi
             return ESPALIER_OK;
         }
     if (d->n_pipelines == ESI_VK_PIPELINES) return esi_vk_fail(ctx, d, "more kinds of operations than there are places for");
-    *p = (esi_vk_pipeline){.shader = shader, .kind = kind, .act = act, .cost = esi_vk_cost_first()};
+    *p = (esi_vk_pipeline){.shader = shader, .kind = kind, .act = act, .cost = esi_vk_cost_first(d)};
     st = create(ctx, d, p);
     if (st != ESPALIER_OK) return st;
     d->n_pipelines++;

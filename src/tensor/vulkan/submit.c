@@ -90,6 +90,7 @@ static void adapt(esi_vk_device *d, esi_vk_slot *s)
 {
     double took = time_of(d, s), ratio = s->expected > 0.0 ? took / s->expected : 0.0;
 
+    if (d->instance.hooks.cost > 0.0) return;
     if (!(took > 0.0 && took < 1e12) || !(ratio > 0.0) || (ratio > 1.0 && took < OVERHEAD)) return;
     for (size_t i = 0; i < d->n_pipelines; i++) {
         esi_vk_pipeline *p = &d->pipelines[i];
@@ -99,11 +100,11 @@ static void adapt(esi_vk_device *d, esi_vk_slot *s)
 }
 
 /* The first estimate of a pipeline. */
-double esi_vk_cost_first(void) { return COST_FIRST; }
+double esi_vk_cost_first(const esi_vk_device *d) { return d->instance.hooks.cost > 0.0 ? d->instance.hooks.cost : COST_FIRST; }
 
 uint64_t esi_vk_work_limit(const esi_vk_device *d, esi_vk_shader shader, int32_t kind, int32_t act)
 {
-    double cost = COST_FIRST;
+    double cost = esi_vk_cost_first(d);
 
     for (size_t i = 0; i < d->n_pipelines; i++)
         if (d->pipelines[i].shader == shader && d->pipelines[i].kind == kind && d->pipelines[i].act == act) cost = d->pipelines[i].cost;

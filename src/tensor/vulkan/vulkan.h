@@ -23,6 +23,7 @@ typedef struct esi_vulkan_hooks {
     uint64_t max_allocation, max_range;     /* lower the device's limits; 0 = leave them */
     esi_vulkan_fma fma;                     /* force one; refused when it computes wrongly */
     const char *spoil;                      /* the name of an op that computes wrongly from then on */
+    double cost;                            /* nanoseconds that a unit of work is thought to take; 0 = what was measured */
     uint64_t fence_timeout;                 /* nanoseconds; 0 = the default */
     void (*validation)(void *user, const char *message);      /* run under the Khronos validation layer and say what it says */
     void *validation_user;
