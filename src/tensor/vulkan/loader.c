@@ -111,11 +111,31 @@ static void open_messenger(esi_vk_instance *in, const VkDebugUtilsMessengerCreat
     if (create) create(in->handle, info, NULL, &in->messenger);
 }
 
+/* VK_EXT_layer_settings, which older headers lack. MoltenVK takes its settings through it, and one matters: shaders are to be compiled
+ * without Metal's fast math, which MoltenVK applies to all of them unless told otherwise. Other drivers ignore it. */
+#define LAYER_SETTINGS "VK_EXT_layer_settings"
+typedef struct layer_setting {
+    const char *layer, *name;
+    int32_t type;                           /* 1: int32_t */
+    uint32_t count;
+    const void *values;
+} layer_setting;
+typedef struct layer_settings {
+    VkStructureType sType;
+    const void *pNext;
+    uint32_t count;
+    const layer_setting *settings;
+} layer_settings;
+#define STRUCTURE_LAYER_SETTINGS ((VkStructureType)1000496000)
+
 static VkResult create_instance(esi_vk_instance *in)
 {
+    static const int32_t never = 0;
+    static const layer_setting setting = {"MoltenVK", "MVK_CONFIG_FAST_MATH_ENABLED", 1, 1, &never};
+    const layer_settings settings = {STRUCTURE_LAYER_SETTINGS, NULL, 1, &setting};
     static const char *const layer = "VK_LAYER_KHRONOS_validation";
     static const VkValidationFeatureEnableEXT checks[] = {VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT};
-    const char *extensions[3];
+    const char *extensions[4];
     VkApplicationInfo application = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .pApplicationName = "espalier",
                                      .apiVersion = VK_API_VERSION_1_2};
     VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &application,
@@ -132,6 +152,10 @@ static VkResult create_instance(esi_vk_instance *in)
     if (has_instance_extension(&in->api, NULL, VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME)) {
         extensions[info.enabledExtensionCount++] = VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME;
         info.flags |= VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR;
+    }
+    if (has_instance_extension(&in->api, NULL, LAYER_SETTINGS)) {
+        extensions[info.enabledExtensionCount++] = LAYER_SETTINGS;
+        info.pNext = messenger.pNext = &settings;
     }
     if (in->hooks.validation) {
         messenger.pUserData = &in->hooks;
