@@ -38,84 +38,62 @@ float exact_fma(float a, float b, float c)
 
 #else
 
-// x >> n with every lost bit kept in the last one; x.y is the high word.
+// x >> n with every lost bit kept in the last one, n < 64; x.y is the high word. Shifts by 32 are written as two, because one is undefined.
 uvec2 shift_right_sticky(uvec2 x, uint n)
 {
-    if (n == 0u) return x;
-    if (n >= 64u) return uvec2((x.x | x.y) != 0u ? 1u : 0u, 0u);
-    if (n == 32u) return uvec2(x.y | (x.x != 0u ? 1u : 0u), 0u);
-    if (n > 32u) {
-        uint lost = (x.y << (64u - n)) | x.x;
-        return uvec2((x.y >> (n - 32u)) | (lost != 0u ? 1u : 0u), 0u);
-    }
-    return uvec2(x.x >> n | x.y << (32u - n) | ((x.x << (32u - n)) != 0u ? 1u : 0u), x.y >> n);
+    bool far = n >= 32u;
+    uint s = n & 31u, high = far ? 0u : x.y, low = far ? x.y : x.x, lost = (far ? x.x : 0u) | (low & ((1u << s) - 1u));
+    return uvec2(low >> s | (high << 1) << (31u - s) | (lost != 0u ? 1u : 0u), high >> s);
 }
 
 uvec2 shift_left(uvec2 x, uint n)
 {
-    if (n == 0u) return x;
-    if (n >= 32u) return uvec2(0u, x.x << (n - 32u));
-    return uvec2(x.x << n, x.y << n | x.x >> (32u - n));
+    bool far = n >= 32u;
+    uint s = n & 31u, high = far ? x.x : x.y, low = far ? 0u : x.x;
+    return uvec2(low << s, high << s | (low >> 1) >> (31u - s));
 }
 
-// Both addends as 64-bit numbers with the leading bit at 62; the smaller one is shifted with a sticky bit.
+// Both addends as 64-bit numbers with the leading bit at 62; the smaller one is shifted with a sticky bit. Without branches: what a number
+// that is zero or not finite has in their place is chosen at the end.
 float exact_fma(float a, float b, float c)
 {
     uint ua = floatBitsToUint(a), ub = floatBitsToUint(b), uc = floatBitsToUint(c);
     uint ea = (ua >> 23) & 255u, eb = (ub >> 23) & 255u, ec = (uc >> 23) & 255u;
-    uint sign = (ua ^ ub) & 0x80000000u, sign_c = uc & 0x80000000u;
-    uvec2 p, q = uvec2(0u);
+    uint sign = (ua ^ ub) & 0x80000000u, sign_c = uc & 0x80000000u, zero = sign & sign_c;
+    bool no_product = ea == 0u || eb == 0u, finite_product = ea != 255u && eb != 255u, swap, same;
+    uvec2 p, q, larger, smaller, sum;
+    uint wide, low, up, bits, lead;
     int exponent, distance;
-    uint carry, rest, top, rounded;
 
-    if (ec == 255u && ea != 255u && eb != 255u) return c;
-    if (ea == 255u || eb == 255u) return exact_add(exact_mul(a, b), c);
-    if (ea == 0u || eb == 0u) return ec != 0u ? c : uintBitsToFloat(sign & sign_c);
     umulExtended((ua & 0x7fffffu) | 0x800000u, (ub & 0x7fffffu) | 0x800000u, p.y, p.x);
-    exponent = int(ea + eb) - 127;
-    if ((p.y & 0x8000u) != 0u) {
-        p = shift_left(p, 15u);
-        exponent += 1;
-    } else {
-        p = shift_left(p, 16u);
-    }
-    if (ec != 0u) {
-        q = uvec2(0u, ((uc & 0x7fffffu) | 0x800000u) << 7);
-        distance = exponent - int(ec);
-        if (distance < 0 || (distance == 0 && (p.y < q.y))) {
-            uvec2 t = p;
-            uint s = sign;
-            p = q;
-            q = t;
-            sign = sign_c;
-            sign_c = s;
-            exponent = int(ec);
-            distance = -distance;
-        }
-        q = shift_right_sticky(q, uint(distance));
-        if (sign == sign_c) {
-            p.x = uaddCarry(p.x, q.x, carry);
-            p.y += q.y + carry;
-            if ((p.y & 0x80000000u) != 0u) {
-                p = shift_right_sticky(p, 1u);
-                exponent += 1;
-            }
-        } else {
-            p.x = usubBorrow(p.x, q.x, carry);
-            p.y -= q.y + carry;
-            if ((p.x | p.y) == 0u) return 0.0;
-            uint lead = p.y != 0u ? uint(findMSB(p.y)) + 32u : uint(findMSB(p.x));
-            p = shift_left(p, 62u - lead);
-            exponent -= int(62u - lead);
-        }
-    }
-    if (exponent <= 0) return uintBitsToFloat(sign);
-    if (exponent >= 255) return uintBitsToFloat(sign | 0x7f800000u);
-    top = p.y >> 7;
-    rest = p.y & 0x7fu;
-    rounded = (uint(exponent) << 23) + (top - 0x800000u);
-    if (rest > 0x40u || (rest == 0x40u && (p.x != 0u || (top & 1u) != 0u))) rounded += 1u;
-    return uintBitsToFloat(sign | rounded);
+    wide = (p.y >> 15) & 1u;
+    p = uvec2(p.x << (16u - wide), p.y << (16u - wide) | p.x >> (16u + wide));
+    q = uvec2(0u, ec == 0u ? 0u : ((uc & 0x7fffffu) | 0x800000u) << 7);
+    exponent = int(ea + eb + wide) - 127;
+    distance = exponent - int(ec);
+    swap = ec != 0u && (distance < 0 || (distance == 0 && p.y < q.y));
+    larger = swap ? q : p;
+    smaller = swap ? p : q;
+    same = sign == sign_c;
+    sign = swap ? sign_c : sign;
+    exponent = swap ? int(ec) : exponent;
+    smaller = shift_right_sticky(smaller, uint(min(abs(distance), 63)));
+    smaller = same ? smaller : ~smaller;                            // a difference: + ~x + 1
+    low = larger.x + smaller.x;
+    sum = uvec2(low + (same ? 0u : 1u), larger.y + smaller.y + (low < smaller.x ? 1u : 0u));
+    sum.y += !same && sum.x == 0u ? 1u : 0u;
+    lead = sum.y != 0u ? 32u + uint(findMSB(sum.y)) : uint(findMSB(sum.x | 1u));
+    exponent += int(lead) - 62;
+    sign = (sum.x | sum.y) == 0u ? 0u : sign;
+    sum = shift_left(sum, 63u - lead);
+    up = (sum.y & 0xffu) > 0x80u || ((sum.y & 0xffu) == 0x80u && (sum.x | (sum.y & 0x100u)) != 0u) ? 1u : 0u;
+    bits = (uint(exponent) << 23) + ((sum.y >> 8) - 0x800000u) + up;
+    bits = exponent >= 255 ? 0x7f800000u : bits;
+    bits = sign | (exponent <= 0 || (sum.x | sum.y) == 0u ? 0u : bits);
+    bits = no_product ? (ec != 0u ? uc : zero) : bits;
+    bits = ec == 255u ? uc : bits;
+    float special = exact_add(exact_mul(a, b), c);
+    return finite_product ? uintBitsToFloat(bits) : special;
 }
 
 #endif
