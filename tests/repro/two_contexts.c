@@ -5,6 +5,8 @@
  *
  *     cmake -B build-tsan -DCMAKE_C_COMPILER=clang -DESPALIER_SANITIZE=thread && cmake --build build-tsan
  *     cd build-tsan && ctest -R two_contexts --output-on-failure
+ *
+ * two_contexts MODEL_DIR [DEVICE]: on a device, one round of one pipeline; exit status 77 when there is no such device.
  */
 #include "hashing.h"
 
@@ -19,6 +21,7 @@ static const espalier_pipeline_type pipelines[] = {ESPALIER_PIPELINE_512, ESPALI
 typedef struct job {
     espalier_runtime *runtime;
     const espalier_model *model;
+    int n_pipelines;
     int offset; /* where in the list of pipelines this job begins */
     uint64_t budget;
     repro_hashes hashes[PIPELINES]; /* by pipeline */
@@ -32,8 +35,8 @@ static espalier_status run_job(espalier_context *ctx, job *j)
     espalier_status st = repro_picture(ctx, &picture);
 
     espalier_context_set_memory_budget(ctx, j->budget);
-    for (int i = 0; st == ESPALIER_OK && i < PIPELINES; i++) {
-        int at = (i + j->offset) % PIPELINES;
+    for (int i = 0; st == ESPALIER_OK && i < j->n_pipelines; i++) {
+        int at = (i + j->offset) % j->n_pipelines;
         st = repro_run(ctx, &j->hashes[at], j->model, &picture, pipelines[at], 0);
     }
     espalier_image_free(&picture);
@@ -61,7 +64,7 @@ static int compare(const job *jobs, int n_jobs, const char *what)
             fprintf(stderr, "two_contexts: %s: job %d: %s\n", what, k, jobs[k].error);
             return 1;
         }
-        for (int i = 0; i < PIPELINES; i++) {
+        for (int i = 0; i < jobs[0].n_pipelines; i++) {
             if (repro_equal(&jobs[k].hashes[i], &jobs[0].hashes[i])) continue;
             fprintf(stderr, "two_contexts: %s: job %d of pipeline %s differs\n", what, k, espalier_pipeline_name(pipelines[i]));
             different = 1;
@@ -79,24 +82,27 @@ int main(int argc, char **argv)
     espalier_model *model = NULL;
     pthread_t threads[JOBS];
     job jobs[JOBS * ROUNDS + 1]; /* the last one is alone */
-    int started = 0, result = 1;
+    int started = 0, result = 1, rounds = argc == 3 ? 1 : ROUNDS, n_pipelines = argc == 3 ? 1 : PIPELINES;
 
-    if (argc != 2) {
-        fprintf(stderr, "usage: two_contexts MODEL_DIR\n");
+    if (argc != 2 && argc != 3) {
+        fprintf(stderr, "usage: two_contexts MODEL_DIR [DEVICE]\n");
         return 2;
     }
     options.threads = 2;
+    if (argc == 3) options.device = argv[2];
     memset(jobs, 0, sizeof jobs);
     espalier_status st = espalier_runtime_create(&runtime, &options);
+    if (st == ESPALIER_ERR_DEVICE) return 77;
     if (st == ESPALIER_OK) st = espalier_context_create(&ctx, runtime);
     if (st == ESPALIER_OK) st = espalier_model_open(ctx, &model, argv[1], NULL);
     if (st != ESPALIER_OK) {
         fprintf(stderr, "two_contexts: %s\n", ctx ? espalier_error_message(ctx) : espalier_status_name(st));
         goto done;
     }
-    for (int k = 0; k <= JOBS * ROUNDS; k++)
-        jobs[k] = (job){.runtime = runtime, .model = model, .offset = k % PIPELINES, .budget = k % 2 ? UINT64_C(1) << 30 : 0};
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int k = 0; k <= JOBS * rounds; k++)
+        jobs[k] = (job){.runtime = runtime, .model = model, .n_pipelines = n_pipelines, .offset = k % n_pipelines,
+                        .budget = k % 2 ? UINT64_C(1) << 30 : 0};
+    for (int round = 0; round < rounds; round++) {
         job *first = &jobs[JOBS * round];
         for (started = 0; started < JOBS; started++)
             if (pthread_create(&threads[started], NULL, job_main, &first[started]) != 0) break;
@@ -106,9 +112,9 @@ int main(int argc, char **argv)
             goto done;
         }
     }
-    job_main(&jobs[JOBS * ROUNDS]);
-    result = compare(jobs, JOBS * ROUNDS + 1, "side by side and alone");
-    if (result == 0) printf("two_contexts: %d jobs side by side and one alone agree on %d pipelines\n", JOBS * ROUNDS, PIPELINES);
+    job_main(&jobs[JOBS * rounds]);
+    result = compare(jobs, JOBS * rounds + 1, "side by side and alone");
+    if (result == 0) printf("two_contexts: %d jobs side by side and one alone agree on %d pipelines\n", JOBS * rounds, n_pipelines);
 done:
     espalier_model_free(model);
     espalier_context_free(ctx);
