@@ -139,6 +139,12 @@ class Chain(unittest.TestCase):
         self.assertEqual([text.split(":")[0] for text in expected.differences(got, want)], ["dec_out", "faces"])
 
 
+def decode_all(pipeline, latent, coords):
+    """The shape decoder's output with all children of all cells: decisions near 0 may differ by rounding."""
+    with torch.no_grad():
+        return pipeline.shape_decoder(latent, Grid(coords), lambda level, logits, grid: np.ones((len(grid), 8), bool))[0]
+
+
 class Stages(unittest.TestCase):
     def test_encoders(self):
         with tempfile.TemporaryDirectory() as work:
@@ -159,7 +165,7 @@ class Stages(unittest.TestCase):
         (mean, deviation), (_, new_deviation) = whole.normalization("shape"), cut.normalization("shape")
         old = torch.cat([basis["mean"] + (y * new_deviation[:9]) @ basis["axes"][:, :9].t(), torch.zeros(50, 3)], dim=1)
         new = torch.cat([y * new_deviation[:9], torch.zeros(50, 3)], dim=1)
-        a, b = whole.decode_shape(old, coords)[0], cut.decode_shape(new, coords)[0]
+        a, b = decode_all(whole, old, coords), decode_all(cut, new, coords)
         self.assertLess((a - b).abs().max().item(), 0.02 * a.abs().max().item())
         x = torch.cat([((old - mean) / deviation)[:, :-3], position], dim=1)[None]
         arguments = torch.full((1,), 0.4), torch.randn(1, 69, 128), torch.from_numpy(coords[None, :, 1:])
@@ -194,6 +200,28 @@ class Stages(unittest.TestCase):
             self.assertEqual(before.keys(), after.keys())
             moved = max(np.abs(before[key] - after[key]).max() for key in before)
             self.assertTrue(0 < moved < 0.2, (name, moved))
+        wide = os.path.join(work, "wide")
+        run("pad_latent.py", out, wide)
+        self.check_padded(TinyPipeline(out), TinyPipeline(wide))
+
+    def check_padded(self, narrow, wide):
+        """The channels that were put in are read by nothing and do not move; the others are as before."""
+        coords = np.unique(np.random.default_rng(0).integers(0, 8, (60, 4)) * [0, 1, 1, 1], axis=0)[:40]
+        shape, texture, junk = torch.randn(40, 12), torch.randn(40, 32), torch.randn(40, 20)
+        padded = torch.cat([shape[:, :9], junk, shape[:, 9:]], dim=1)
+        arguments = torch.full((1,), 0.4), torch.randn(1, 69, 128), torch.from_numpy(coords[None, :, 1:])
+        with torch.no_grad():
+            a, b = narrow.shape_flow(shape[None], *arguments)[0], wide.shape_flow(padded[None], *arguments)[0]
+            self.assertLess((a - torch.cat([b[:, :9], b[:, -3:]], dim=1)).abs().max().item(), 1e-4)
+            self.assertEqual(b[:, 9:-3].abs().max().item(), 0)
+            a = narrow.texture_flow(torch.cat([texture, shape], dim=1)[None], *arguments)
+            self.assertLess((a - wide.texture_flow(torch.cat([texture, padded], dim=1)[None], *arguments)).abs().max().item(), 1e-4)
+        a, b = decode_all(narrow, shape, coords), decode_all(wide, padded, coords)
+        self.assertLess((a - b).abs().max().item(), 1e-3)
+        for kind in ("mean", "std"):
+            values = wide.args["shape_slat_normalization"][kind]
+            self.assertEqual(values[:9] + values[-3:], narrow.args["shape_slat_normalization"][kind])
+            self.assertEqual(len(values), 32)
 
 
 if __name__ == "__main__":
