@@ -111,8 +111,8 @@ static void load_query(const head *h, int64_t row, float y[WIDTH])
 {
     const attention *a = h->a;
     if (row < h->queries)
-        prepare(h->query + row * a->query_stride, a->query_gain + h->number * a->width, turn_of(a->query_turn, h->first_query + row, a->width),
-                a->width, 1 / sqrtf((float)a->width), y);
+        prepare(h->query + row * a->query_stride, a->query_gain + h->number * a->width,
+                turn_of(a->query_turn, h->first_query + row, a->width), a->width, 1 / sqrtf((float)a->width), y);
     else
         memset(y, 0, WIDTH * sizeof *y);
 }
@@ -238,7 +238,8 @@ static void longest(const attention *a, int64_t *queries, int64_t *keys)
 {
     *queries = *keys = TILE;
     for (int64_t i = 0; i < a->items; i++) {
-        const int64_t q = round_up(a->query_begin[i + 1] - a->query_begin[i], TILE), k = round_up(a->key_begin[i + 1] - a->key_begin[i], TILE);
+        const int64_t q = round_up(a->query_begin[i + 1] - a->query_begin[i], TILE);
+        const int64_t k = round_up(a->key_begin[i + 1] - a->key_begin[i], TILE);
         *queries = q > *queries ? q : *queries;
         *keys = k > *keys ? k : *keys;
     }
@@ -313,7 +314,8 @@ static void pack_gradient(const head *h, const backward_buffers *b, const float 
     }
 }
 
-/* Probabilities and gradients of the scores of 16 queries by up to 64 keys: pairs of rows [TILE / 2][CHUNK], and of keys for the scores'. */
+/* Probabilities and gradients of the scores of 16 queries by up to 64 keys: pairs of rows [TILE / 2][CHUNK]; those of the scores also as
+ * pairs of keys. */
 typedef struct tile { uint32_t weights[TILE / 2 * CHUNK], grads[TILE / 2 * CHUNK], grad_rows[TILE * CHUNK / 2]; } tile;
 
 static void make_tile(const head *h, const backward_buffers *b, int64_t i, int64_t first, int64_t count, tile *t)
@@ -366,8 +368,8 @@ static void store_key_gradients(const head *h, int64_t first, int64_t count, con
             grad_value[at + c] = values[c * CHUNK + j];
             grad[c] = keys[c * CHUNK + j];
         }
-        prepare_backward(h->key + at, a->key_gain + h->number * a->width, turn_of(a->key_turn, h->first_key + row, a->width), a->width, 1, grad,
-                         grad_key + at, grad_gain);
+        prepare_backward(h->key + at, a->key_gain + h->number * a->width, turn_of(a->key_turn, h->first_key + row, a->width), a->width, 1,
+                         grad, grad_key + at, grad_gain);
     }
 }
 
@@ -389,8 +391,8 @@ static void backward_head(const head *h, const backward_buffers *b, float *grad_
             add_columns(value_sums, t.weights, b->grad_across + i / 2 * WIDTH, a->width, count);
             add_columns(key_sums, t.grads, b->query_across + i / 2 * WIDTH, a->width, count);
             for (int64_t half = 0; half < TILE; half += ROWS)
-                add_weighted(b->grad_query + (i + half) * WIDTH, t.grad_rows + half * (CHUNK / 2), CHUNK / 2, b->key_across + first / 2 * WIDTH,
-                             count / 2);
+                add_weighted(b->grad_query + (i + half) * WIDTH, t.grad_rows + half * (CHUNK / 2), CHUNK / 2,
+                             b->key_across + first / 2 * WIDTH, count / 2);
         }
         store_key_gradients(h, first, count, key_sums, value_sums, grad_key, grad_value, grad_key_gain);
     }

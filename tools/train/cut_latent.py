@@ -109,7 +109,8 @@ def main():
     mean, deviation = pipeline.normalization("shape")
     cut, latent = Cut(basis, options.channels, mean, deviation), options.channels + POSITION_CHANNELS
     torch.save({"average": cut_encoder(encoder.state_dict(), cut, len(mean))}, os.path.join(options.work, "shape_encoder_cut.pt"))
-    shutil.copytree(options.model, options.out, dirs_exist_ok=True, ignore=shutil.ignore_patterns("examples", "expected", "renders", "*.md"))
+    unneeded = shutil.ignore_patterns("examples", "expected", "renders", "*.md")
+    shutil.copytree(options.model, options.out, dirs_exist_ok=True, ignore=unneeded)
 
     def write(role, args, state, dtype):
         target = os.path.join(options.out, pipeline.args["models"][role])

@@ -19,8 +19,8 @@ class Attention(torch.autograd.Function):
         heads, width = query_gain.shape
         source, offset = (queries, heads * width) if keys is None else (keys, 0)
         size = source.element_size()
-        return AttentionArgs(len(query_begin) - 1, heads, width, address(query_begin), address(key_begin), queries.shape[1], source.shape[1],
-                             address(queries), address(source) + offset * size, address(source) + (offset + heads * width) * size,
+        return AttentionArgs(len(query_begin) - 1, heads, width, address(query_begin), address(key_begin), queries.shape[1],
+                             source.shape[1], address(queries), address(source) + offset * size, address(source) + (offset + heads * width) * size,
                              address(query_gain), address(key_gain), address(turn), address(turn) if keys is None else None)
 
     @staticmethod
@@ -53,7 +53,8 @@ class Linear(torch.autograd.Function):
     def forward(ctx, x, weight, bias):
         x, weight = x.contiguous(), weight.contiguous()
         out = x.new_empty(len(x), len(weight))
-        check(kernels.library.train_linear_forward(address(x), address(weight), address(bias), address(out), len(x), x.shape[1], len(weight)))
+        check(kernels.library.train_linear_forward(address(x), address(weight), address(bias), address(out), len(x), x.shape[1],
+                                                   len(weight)))
         ctx.save_for_backward(x, weight)
         return out
 
@@ -75,8 +76,8 @@ class Norm(torch.autograd.Function):
     def forward(ctx, x, gain, shift, begin):
         gain, shift = gain.contiguous(), shift.contiguous()
         out, moments = torch.empty_like(x), x.new_empty(len(x), 2)
-        kernels.library.train_norm_forward(address(x), address(gain), address(shift), address(begin), len(gain), x.shape[1], EPS, address(out),
-                                   address(moments))
+        kernels.library.train_norm_forward(address(x), address(gain), address(shift), address(begin), len(gain), x.shape[1], EPS,
+                                           address(out), address(moments))
         ctx.save_for_backward(x, gain, moments, begin)
         return out
 
@@ -84,8 +85,8 @@ class Norm(torch.autograd.Function):
     def backward(ctx, grad):
         x, gain, moments, begin = ctx.saved_tensors
         grad, grads = grad.contiguous(), (torch.empty_like(x), torch.empty_like(gain), torch.empty_like(gain))
-        kernels.library.train_norm_backward(address(x), address(gain), address(moments), address(grad), address(begin), len(gain), x.shape[1],
-                                    *map(address, grads))
+        kernels.library.train_norm_backward(address(x), address(gain), address(moments), address(grad), address(begin), len(gain),
+                                            x.shape[1], *map(address, grads))
         return *grads, None
 
 
@@ -103,7 +104,8 @@ class Gate(torch.autograd.Function):
     def backward(ctx, grad):
         z, gate, begin = ctx.saved_tensors
         grad, grads = grad.contiguous(), (torch.empty_like(z), torch.empty_like(gate))
-        kernels.library.train_gate_backward(address(z), address(gate), address(grad), address(begin), len(gate), z.shape[1], *map(address, grads))
+        kernels.library.train_gate_backward(address(z), address(gate), address(grad), address(begin), len(gate), z.shape[1],
+                                            *map(address, grads))
         return grad, *grads, None
 
 

@@ -75,7 +75,8 @@ class Kernels(unittest.TestCase):
             begin, keys_begin = torch.tensor((0,) + sizes).cumsum(0), torch.arange(len(sizes) + 1) * context
             angles = torch.randn(rows, width // 2)
             turn = torch.stack([angles.cos(), angles.sin()], dim=-1).reshape(rows, width)
-            qkv, kv = torch.randn(rows, 3 * channels, requires_grad=True), torch.randn(len(sizes) * context, 2 * channels, requires_grad=True)
+            qkv = torch.randn(rows, 3 * channels, requires_grad=True)
+            kv = torch.randn(len(sizes) * context, 2 * channels, requires_grad=True)
             gains = [(1 + 0.3 * torch.randn(heads, width)).requires_grad_(True) for _ in range(2)]
 
             def head_norm(x, gain):

@@ -13,11 +13,12 @@ from torch.nn import functional as F
 
 import fast
 import kernels
-from objects import HELD_OUT, Object, load_library, preprocess
+from objects import Object, load_library, preprocess
 from image_encoder import normalize_pictures
 from pipeline import POSITION_CHANNELS, TinyPipeline
 from shape_data import Batch, Voxels, encoder_of, reconstruction_losses, voxels_of
 from slat_data import position_channels
+from structure_data import VALIDATION
 from training import Trainer, add_options, average_of, keep_memory
 
 FIRST_SEED = 300000
@@ -80,11 +81,11 @@ def main():
     kernels.load(options.kernels)
     library, random, pipeline = load_library(options.library), np.random.default_rng(), TinyPipeline(options.model)
     encoder, decoder = encoder_of(os.path.join(options.work, options.encoder)), pipeline.shape_decoder.train()
-    held_out = [Batch([voxels_of(library, HELD_OUT + i)]) for i in range(options.held_out)]
+    held_out = [Batch([voxels_of(library, VALIDATION + i)]) for i in range(options.held_out)]
     samples, held_samples = None, []
     if options.flow:
         samples = FlowSamples(library, pipeline, encoder, average_of(options.flow, pipeline.shape_flow), options.pool)
-        held_samples = [samples.make(HELD_OUT + i, np.random.default_rng(i)) for i in range(options.held_out)]
+        held_samples = [samples.make(VALIDATION + i, np.random.default_rng(i)) for i in range(options.held_out)]
     trainer = Trainer(decoder, os.path.join(options.work, "shape_decoder.pt"), options.steps, options.rate, 0.995, stop=options.stop)
     items = []
 

@@ -10,10 +10,11 @@ import numpy as np
 import torch
 
 import kernels
-from objects import HELD_OUT, load_library
+from objects import load_library
 from pipeline import TinyPipeline
 from shape_data import Batch, new_encoder, voxels_of
 from texture_data import recolored, texture_losses
+from structure_data import VALIDATION
 from training import Trainer, add_options, keep_memory
 
 FIRST_SEED = 300000
@@ -30,7 +31,7 @@ def main():
     os.makedirs(options.work, exist_ok=True)
     library, random = load_library(options.library), np.random.default_rng(0)
     decoder = TinyPipeline(options.model).texture_decoder.requires_grad_(False)
-    held_out = [Batch([voxels_of(library, HELD_OUT + i)]) for i in range(options.held_out)]
+    held_out = [Batch([voxels_of(library, VALIDATION + i)]) for i in range(options.held_out)]
     trainer = Trainer(new_encoder(), os.path.join(options.work, "texture_encoder.pt"), options.steps, options.rate, 0.99, stop=options.stop)
     items = []
 

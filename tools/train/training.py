@@ -96,7 +96,7 @@ class Trainer:
 
 
 def keep_memory():
-    """Lets the C library keep freed memory (glibc): tensors of some MB are otherwise mapped and cleared anew each time, a quarter of a step."""
+    """Lets the C library keep freed memory (glibc). Tensors of some MB are otherwise mapped and cleared anew each time: a tenth of a step."""
     try:
         change = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):
