@@ -2,7 +2,7 @@
  *
  * main.c: espalier-golden CASE_OR_DIR...: finds golden cases at any depth, runs the code of their kind, prints one line per output.
  *
- * Exit status: 0 every case passed, 1 something failed (or the number of cases is not the expected one), 2 usage.
+ * Exit status: 0 every case passed, 1 something failed (or the number of cases is not the expected one), 2 usage, 77 no such device.
  */
 #include "golden.h"
 
@@ -323,6 +323,7 @@ int main(int argc, char **argv)
     if (st == ESPALIER_OK) st = espalier_context_create(&ctx, runtime);
     if (st != ESPALIER_OK) {
         fprintf(stderr, "espalier-golden: cannot start: %s\n", espalier_status_name(st));
+        if (st == ESPALIER_ERR_DEVICE) exit_status = 77; /* ctest: skipped */
         goto done;
     }
     for (int i = 0; i < o.n_paths; i++) {
