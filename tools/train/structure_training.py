@@ -108,18 +108,30 @@ def random_times(count, repeats):
     return torch.sigmoid(torch.erfinv((2 * ranks - 1).clamp(-0.999, 0.999)) * 2 ** 0.5 * 1.1 + 0.8)
 
 
-def flow_losses(flow, decoder, condition, batch, repeats):
+def cell_losses(logits, occupied):
+    """Per cell, and one minus the intersection over union of probabilities: the first asks for each cell alone, the second for the set."""
+    share, wanted = logits.sigmoid().flatten(1), occupied.float().flatten(1)
+    common = (share * wanted).sum(1)
+    union = share.sum(1) + wanted.sum(1) - common
+    return {"cells": F.binary_cross_entropy_with_logits(logits.flatten(1), wanted), "overlap": 1 - (common / union).mean()}
+
+
+def flow_losses(flow, decoder, condition, batch, repeats, one_step=False):
     """Flow matching, `repeats` times per picture; and for every second picture, at its latest time, how well the latent that the flow
-    expects there decodes: the mean of all latents is not the best guess of the cells."""
-    t = random_times(len(batch.latents), repeats).reshape(-1)
+    expects there decodes: the mean of all latents is not the best guess of the cells. one_step: for a sampler that takes one step; the latest
+    time is where that begins, and every picture is decoded."""
+    t = random_times(len(batch.latents), repeats)
+    if one_step:
+        t[:, -1] = 1
+    t = t.reshape(-1)
     latents = batch.latents.repeat_interleave(repeats, 0)
     noised, wanted = add_noise(latents, torch.randn_like(latents), t[:, None, None])
     got = velocity(flow, noised, t, condition)
-    rows = torch.arange(0, len(batch.latents), 2)
+    rows = torch.arange(0, len(batch.latents), 1 if one_step else 2)
     last = rows * repeats + repeats - 1
     guess = noised[last] - t[last, None, None] * got[last]
     logits = decoder(guess.transpose(1, 2).unflatten(2, (SIDE,) * 3))[:, 0].float()
-    return {"flow": (got - wanted).square().mean(), "cells": F.binary_cross_entropy_with_logits(logits, batch.occupied[rows].float())}
+    return {"flow": (got - wanted).square().mean(), **cell_losses(logits, batch.occupied[rows])}
 
 
 def sampled_overlap(encoder, flow, decoder, groups, sampler):

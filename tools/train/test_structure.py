@@ -27,7 +27,7 @@ from flow import FlowModel, dense_coords
 from objects import ELLIPSOID, Object, Sketch, crop_box, load_library
 from pipeline import TinyPipeline
 from structure import position_channels
-from structure_training import Objects, random_times, velocity
+from structure_training import Objects, cell_losses, random_times, velocity
 from train_image_encoder import Heads, start, with_patches
 from train_structure_encoder import new_structure_encoder, overlap, with_position
 
@@ -57,6 +57,14 @@ class Targets(unittest.TestCase):
         self.assertTrue(((distance > 0.38) & (distance < 0.401)).all(), "a mean of points on the sphere lies little below it")
         self.assertGreater((seen[:, 1:4] @ item.view(3)[0][:3]).min(), 0)
         np.testing.assert_allclose(seen[:, 4:], np.tile([0.2, 0.4, 0.6], (len(seen), 1)), atol=1e-3)
+
+    def test_cell_losses(self):
+        """Two of three cells right and one too many: 2 / 4; where nothing is known, ln 2 a cell."""
+        occupied = torch.tensor([[True, True, True, False, False]])
+        values = cell_losses(torch.tensor([[40.0, 40, -40, 40, -40]]), occupied)
+        self.assertAlmostEqual(values["overlap"].item(), 0.5, places=6)
+        self.assertAlmostEqual(values["cells"].item(), 40 * 2 / 5, places=4)
+        self.assertAlmostEqual(cell_losses(torch.zeros(1, 5), occupied)["cells"].item(), np.log(2), places=6)
 
     def test_occupancy(self):
         """Cells at a quarter of the resolution, and only those."""

@@ -23,7 +23,7 @@ from training import Trainer, add_options, keep_memory, mixed_precision
 
 CATEGORIES = 13
 REPEATS = 3  # flow samples per picture
-WEIGHTS = {"flow": 1, "cells": 1, "covered": 0.5, "position": 4, "colour": 1, "category": 0.05, "camera": 1}
+WEIGHTS = {"flow": 1, "cells": 1, "overlap": 0, "covered": 0.5, "position": 4, "colour": 1, "category": 0.05, "camera": 1}
 
 
 class Heads(nn.Module):

@@ -3,7 +3,7 @@
 where there is no such file, those of a model directory. Several noised samples share the picture's features. Needs what
 train_image_encoder.py needs. Writes WORK/structure_flow.pt.
 
-    train_structure_flow.py LIBRARY WORK [--steps 6000] [--bf16] [--kernels libespalier-train-kernels.so]"""
+    train_structure_flow.py LIBRARY WORK [--steps 6000] [--one-step] [--bf16] [--kernels libespalier-train-kernels.so]"""
 import argparse
 import os
 
@@ -16,13 +16,14 @@ from structure_training import NO_CONDITION, Objects, flow_losses, sampled_overl
 from train_image_encoder import start
 from training import Trainer, add_options, average_of, keep_memory, mixed_precision
 
-REPEATS = 4
+REPEATS, REPEATS_ONE_STEP = 4, 2
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     add_options(parser, steps=6000, rate=6e-4)
     parser.add_argument("--patch", type=int, help="side of a patch in pixels, as train_image_encoder.py got it")
+    parser.add_argument("--one-step", action="store_true", help="most of all, make the first step of the sampler right")
     parser.add_argument("--kernels", help="libespalier-train-kernels.so, from the build")
     options = parser.parse_args()
     keep_memory()
@@ -45,8 +46,9 @@ def main():
         with mixed_precision(options.bf16):
             with torch.no_grad():
                 condition = encoder(batch.pixels) * (torch.rand(size, 1, 1) >= NO_CONDITION)
-            values = flow_losses(trainer.model, decoder, condition, batch, REPEATS)
-        return {"loss": values["flow"] + values["cells"], **values}
+            values = flow_losses(trainer.model, decoder, condition, batch, REPEATS_ONE_STEP if options.one_step else REPEATS,
+                                 options.one_step)
+        return {"loss": values["flow"] + values["cells"] + options.one_step * values["overlap"], **values}
 
     def evaluate(flow):
         with mixed_precision(options.bf16):
