@@ -45,11 +45,11 @@ typedef struct product {
 /* An fma of few instructions wants many outputs per invocation, so that loads do not count; one of a hundred does not. */
 esi_vk_tile esi_vk_product_tile(const esi_vk_device *d, int32_t kind)
 {
-    static const esi_vk_tile shapes[2][3] = {
-        {{128, 128, 8, 8, 16}, {64, 64, 4, 4, 16}, {4, 64, 1, 1, 16}},
-        {{64, 64, 4, 4, 16}, {32, 32, 2, 2, 16}, {4, 64, 1, 1, 16}},
+    static const esi_vk_tile shapes[2][4] = {
+        {{128, 128, 8, 8, 16}, {64, 64, 4, 4, 16}, {4, 64, 1, 1, 16}, {64, 4, 1, 1, 16}},
+        {{64, 64, 4, 4, 16}, {32, 32, 2, 2, 16}, {4, 64, 1, 1, 16}, {64, 4, 1, 1, 16}},
     };
-    esi_vk_tile t = shapes[d->info.fma == ESI_VULKAN_FMA_INTEGER][ESI_MIN(kind >> SHAPE, 2)];
+    esi_vk_tile t = shapes[d->info.fma == ESI_VULKAN_FMA_INTEGER][ESI_MIN(kind >> SHAPE, 3)];
 
     if (esi_vk_workgroup(d) < 256) t.rows /= 2;
     if ((t.rows + t.cols) * (t.depth / 4 + 1) * 16 + 64 > d->info.shared_memory) t.depth = 8;
@@ -82,6 +82,7 @@ static void choose_shape(const esi_vk_device *d, product *p)
     int32_t shape = 1;
 
     if (rows <= 8) shape = 2;
+    else if (cols <= 8) shape = 3;
     else if (n_large >= busy && n_large * large.rows * large.cols <= n_medium * medium.rows * medium.cols * 5 / 4) shape = 0;
     p->kind = (p->kind & (GATHERED | GUARDED)) | shape << SHAPE;
     p->tile = esi_vk_product_tile(d, p->kind);
@@ -260,16 +261,24 @@ static int64_t copied_rows(espalier_context *ctx, const esi_vk_device *d, produc
     return most;
 }
 
-/* Is there memory for the first piece of the weight? If not, for no other either. */
-static bool reserve(esi_vk_device *d, const product *p)
+/* Is there memory for the first piece of the weight beside the tensors? If not, for no other either. Errors of another kind come up again
+ * when the product runs. */
+static bool reserve(espalier_context *ctx, esi_vk_device *d, const product *p)
 {
+    espalier_status st;
     bool good = true;
 
     if (!p->w.buffer->is_weight) return true;
     esi_vk_lock(d);
-    good = esi_vk_matrix_reserve(d, p->w);
+    d->calls++;
+    st = esi_vk_input(ctx, d, p->e.residual);
+    if (st == ESPALIER_OK) st = esi_vk_input(ctx, d, p->x);
+    if (st == ESPALIER_OK) st = esi_vk_input(ctx, d, p->table);
+    if (st == ESPALIER_OK) st = esi_vk_output(ctx, d, p->y);
+    if (st == ESPALIER_OK) good = esi_vk_matrix_reserve(d, p->w) || d->lost;
+    else esi_clear_error(ctx);
     esi_vk_unlock(d);
-    return good || d->lost;
+    return good;
 }
 
 static bool may_have_nan(esi_vk_device *d, esi_tensor w)
@@ -292,7 +301,7 @@ espalier_status esi_vk_linear(espalier_context *ctx, esi_tensor y, esi_tensor x,
     espalier_status st;
 
     choose_shape(d, &p);
-    if (x.cols > 0 && can_run(d, &p) && reserve(d, &p)) return run(ctx, d, &p);
+    if (x.cols > 0 && can_run(d, &p) && reserve(ctx, d, &p)) return run(ctx, d, &p);
     st = TO_HOST("linear", OP_LINEAR, 1, x, w, e->bias, e->scale, e->gate, e->residual, y);
     return st == ESPALIER_OK ? esi_cpu_linear(ctx, y, x, w, e) : st;
 }
@@ -310,7 +319,7 @@ espalier_status esi_vk_conv(espalier_context *ctx, esi_tensor y, esi_tensor x, e
     if (depth_of(&p) > 0) {
         bool whole = can_run(d, &p);
         int64_t block = whole ? 0 : copied_rows(ctx, d, &p);
-        if ((whole || block > 0) && reserve(d, &p)) {
+        if ((whole || block > 0) && reserve(ctx, d, &p)) {
             if (may_have_nan(d, w)) p.kind |= GUARDED;
             return whole ? run(ctx, d, &p) : run_copied(ctx, d, &p, block);
         }

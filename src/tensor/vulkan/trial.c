@@ -185,6 +185,8 @@ static espalier_status product(bed *b, const esi_vk_device *d, const esi_vk_tria
     } else if (t->kind >> 4 == 2) {
         rows = 5;
         cols = 70;
+    } else if (t->kind >> 4 == 3) {
+        cols = 5;
     }
     b->y = matrix(b, rows, cols);
     x = matrix(b, rows, channels);
