@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * test_vulkan_product.c: linear layers and convolutions on a Vulkan device where check_kernels does not look: very many rows, products cut
- * by rows, columns and k, convolutions of what cannot be bound whole, weights in pieces that come and go, and faults. Bytes are compared with
- * the CPU's. Skipped where there is no Vulkan device.
+ * by rows, columns and k, convolutions of what cannot be bound whole, weights in pieces that come and go, and faults. Bytes are compared
+ * with the CPU's. Skipped where there is no Vulkan device.
  */
 #include "support.h"
 

@@ -310,8 +310,8 @@ espalier_status esi_vk_vector_input(espalier_context *ctx, esi_vk_device *d, esi
 const esi_vk_range *esi_vk_vector_range(esi_tensor t);
 uint64_t esi_vk_vector_offset(esi_tensor t);
 
-/* A matrix, as stored. How many rows of the view, from its first on, lie in one piece; 0 = its first row lies in none. All else is for views
- * of so many rows at most. */
+/* A matrix, as stored. How many rows of the view, from its first on, lie in one piece; 0 = not even its first. All else is for views of so
+ * many rows at most. */
 int64_t esi_vk_matrix_rows(const esi_vk_device *d, esi_tensor t);
 /* Is there memory for it? Without an error. */
 bool esi_vk_matrix_reserve(esi_vk_device *d, esi_tensor t);

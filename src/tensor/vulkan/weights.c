@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * weights.c: weights on the device. A matrix lies there as it is stored in the file, unexpanded (shaders/weights.glsl), cut by its rows into
+ * weights.c: weights on the device. A matrix lies there as it is stored in the file, unexpanded (shaders/weights.glsl), cut by rows into
  * pieces that fit one binding and one allocation; a vector (bias, gamma) lies there as fp32, expanded by the same code as the CPU's. Both
  * stay for the next time they are wanted. When device memory runs short, the piece that was not used for the longest time goes; commands
  * run in order, so a piece may go as soon as the commands that read it are recorded.
@@ -211,7 +211,7 @@ bool esi_vk_matrix_reserve(esi_vk_device *d, esi_tensor t)
     return place_matrix(NULL, d, t, &piece, &first, &bytes) == ESPALIER_OK;
 }
 
-/* Straight from the caller's bytes, which may begin anywhere; what the device gets begins at a multiple of 256 and ends with a whole word. */
+/* Straight from the caller's bytes, which may begin anywhere; what the device gets begins at a multiple of 256, ends with a whole word. */
 espalier_status esi_vk_matrix_input(espalier_context *ctx, esi_vk_device *d, esi_tensor t)
 {
     const uint8_t *data = t.buffer->weight;

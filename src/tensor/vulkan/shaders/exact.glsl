@@ -21,8 +21,8 @@ float exact_fma(float a, float b, float c) { precise float r = fma(a, b, c); ret
 
 #elif FMA_KIND == 2
 
-// base/fma.h: the product is exact, and narrowing the sum rounds right unless the sum lies in the very middle of two fp32 numbers; then it is
-// moved to the side on which the exact value lies.
+// base/fma.h: the product is exact, and narrowing the sum rounds right unless the sum lies in the very middle of two fp32 numbers; then it
+// is moved to the side on which the exact value lies.
 float exact_fma(float a, float b, float c)
 {
     precise double product = double(a) * double(b);

@@ -12,7 +12,7 @@
 //
 // KIND: 4 GATHERED; 8 GUARDED; from bit 4 on the number of the tile shape, which is in the constants.
 // push: cols of y; n0 channels per tap; n1 taps, flags from bit 16 on (below); n2 rows of x; n3 first block of k, end from bit 16 on;
-// n4 number of the first column within bias, scale and gate; n5 type of w from bit 1 on; bit 0: w begins 16 bits after the start of its binding.
+// n4 number of the first column within bias, scale and gate; n5 type of w from bit 1 on; bit 0: w begins 16 bits after its binding does.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "common.glsl"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
 // weights.glsl: weights as they are stored in files, from 32-bit words to the bits of fp32 numbers under the store rule, by integer
-// arithmetic, so that every bit pattern comes out as on the CPU (half_to_float, weight_at and stored in cpu/generic.c). Needs exact.glsl and
-// the buffer of the weight as words[], words2[], words4[]. Types are those of esi_dtype: 0 F32, 1 F16, 2 BF16, 3 Q8_0. A place counts elements
-// from the first one, which is number `start` in 32-bit words for F32, in 16-bit units else.
+// arithmetic, so that every bit pattern comes out as on the CPU (half_to_float, weight_at and stored in cpu/generic.c). Needs exact.glsl
+// and the buffer of the weight as words[], words2[], words4[]. Types are those of esi_dtype: 0 F32, 1 F16, 2 BF16, 3 Q8_0. A place counts
+// elements from the first one, which is number `start` in 32-bit words for F32, in 16-bit units else.
 
 uint stored_bits(uint bits) { return (bits & 0x7fffffffu) < 0x2b800000u ? 0u : bits; }
 
@@ -62,5 +62,6 @@ uvec4 weight_four(int dtype, uint start, uint place)
         v = uvec2(words[i >> 1], words[(i >> 1) + 1u]);
         if ((i & 1u) != 0u) v = uvec2(v.x >> 16 | v.y << 16, v.y >> 16 | words[(i >> 1) + 2u] << 16);
     }
-    return uvec4(from_half(dtype, v.x & 0xffffu), from_half(dtype, v.x >> 16), from_half(dtype, v.y & 0xffffu), from_half(dtype, v.y >> 16));
+    return uvec4(from_half(dtype, v.x & 0xffffu), from_half(dtype, v.x >> 16), from_half(dtype, v.y & 0xffffu),
+                 from_half(dtype, v.y >> 16));
 }
