@@ -90,6 +90,23 @@ static espalier_status rope(espalier_context *ctx, esi_tensor y, esi_tensor x, e
 
 /* -------------------------------------------------------------- elementwise */
 
+static espalier_status elementwise(espalier_context *ctx, esi_tensor y, const esi_elementwise_args *a);
+
+/* A weight is expanded on the host, where it is; y stays on the device. */
+static espalier_status copy_weight(espalier_context *ctx, esi_tensor y, esi_tensor w)
+{
+    esi_elementwise_args copy = {.kind = ESI_EW_COPY};
+    esi_scope scope = esi_scope_begin(ctx);
+    float *values = esi_alloc(ctx, (size_t)w.rows, (size_t)w.cols * sizeof *values, "weight");
+    espalier_status st = values ? esi_cpu_read(ctx, w, values) : ctx->error_status;
+
+    if (st == ESPALIER_OK) st = esi_tensor_from(ctx, &copy.a, w.rows, w.cols, ESI_F32, values);
+    if (st == ESPALIER_OK) st = elementwise(ctx, y, &copy);
+    esi_free(ctx, values);
+    esi_scope_end(ctx, scope);
+    return st;
+}
+
 static espalier_status elementwise(espalier_context *ctx, esi_tensor y, const esi_elementwise_args *a)
 {
     esi_vk_device *d = esi_vk_of(ctx);
@@ -100,12 +117,12 @@ static espalier_status elementwise(espalier_context *ctx, esi_tensor y, const es
         .push = {.cols = (uint32_t)y.cols, .f = {a->alpha, a->beta}}};
     /* Devices may flush subnormal numbers: harmless in tensors, which have none, but not in a factor. */
     bool subnormal = fpclassify(a->alpha) == FP_SUBNORMAL || fpclassify(a->beta) == FP_SUBNORMAL;
-    bool from_weight = a->kind == ESI_EW_COPY && a->a.buffer->is_weight; /* its numbers are on the host anyway */
     espalier_status st;
 
+    if (a->kind == ESI_EW_COPY && a->a.buffer->is_weight) return copy_weight(ctx, y, a->a);
     c.push.n[0] = (esi_tensor_is_null(a->b) ? 0u : 1u) | (esi_tensor_is_null(a->c) ? 0u : 2u);
-    if (!from_weight && !subnormal && esi_vk_can_run(d, &c)) return esi_vk_run(ctx, d, &c);
-    st = TO_HOST(from_weight ? "copy of a weight" : "elementwise", from_weight ? OP_COPY : OP_ELEMENTWISE, 1, a->a, a->b, a->c, y);
+    if (!subnormal && esi_vk_can_run(d, &c)) return esi_vk_run(ctx, d, &c);
+    st = TO_HOST("elementwise", OP_ELEMENTWISE, 1, a->a, a->b, a->c, y);
     return st == ESPALIER_OK ? esi_cpu_elementwise(ctx, y, a) : st;
 }
 

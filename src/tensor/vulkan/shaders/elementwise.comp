@@ -18,12 +18,13 @@ void main()
     float va, vb = 1.0, vc = 0.0, v = 0.0;
 
     if (row >= push.rows) return;
+    va = push.f0;                              // and no constant: Mesa 22.3 compiles the unused cases for ever then
     if (KIND != 1) va = a[push.a_offset + row * push.a_stride + col];
     if ((push.n0 & 1u) != 0u) vb = b[push.b_offset + row * push.b_stride + (KIND == 9 ? 0u : col)];
     if ((push.n0 & 2u) != 0u) vc = c[push.c_offset + row * push.c_stride + col];
     switch (KIND) {
     case 0: v = va; break;                                                            // copy
-    case 1: v = push.f0; break;                                                       // fill
+    case 1: v = va; break;                                                       // fill
     case 2: v = activated(ACT, va); break;
     case 3: v = exact_add(va, vb); break;
     case 4: v = exact_mul(va, vb); break;
