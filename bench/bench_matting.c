@@ -110,7 +110,8 @@ static espalier_status run_network(bench *b, const char *name, matting_args *a)
 
     for (int g = 0; g < OP_GROUP_COUNT; g++) sum += p.flops[g];
     if (st == ESPALIER_OK)
-        st = bench_measure(b, name, sum, "2 * multiply-adds of matrix products, present taps, visible pairs of kept queries", forward_once, a);
+        st = bench_measure(b, name, sum, "2 * multiply-adds of matrix products, present taps, visible pairs of kept queries",
+                           forward_once, a);
     return st == ESPALIER_OK ? report_groups(b, name, &p) : st;
 }
 

@@ -41,7 +41,8 @@ static espalier_status gather_taps(espalier_context *ctx, const esi_conv2d *conv
     for (int64_t at = 0; st == ESPALIER_OK && at < mask.rows; at += chunk) {
         const int64_t count = ESI_MIN(chunk, mask.rows - at);
         esi_tensor table = {0}, weight = {0};
-        st = read_table(ctx, &table, &weight, conv, x->grid, first + at, esi_rows(offset, at, count), esi_rows(mask, at, count), mask_factor);
+        st = read_table(ctx, &table, &weight, conv, x->grid, first + at, esi_rows(offset, at, count), esi_rows(mask, at, count),
+                        mask_factor);
         if (st == ESPALIER_OK) st = esi_weighted_gather(ctx, esi_rows(gathered, at * taps, count * taps), x->rows, table, weight);
         esi_tensor_free(ctx, &table);
         esi_tensor_free(ctx, &weight);
@@ -175,7 +176,8 @@ static espalier_status repeat_row(espalier_context *ctx, esi_tensor y, esi_tenso
     return st;
 }
 
-static espalier_status aspp_rows(espalier_context *ctx, const esi_aspp *a, const aspp_pass *p, esi_tensor y, const esi_map *x, int64_t first)
+static espalier_status aspp_rows(espalier_context *ctx, const esi_aspp *a, const aspp_pass *p, esi_tensor y, const esi_map *x,
+                                 int64_t first)
 {
     const esi_tensor both = esi_rows(p->both, 0, y.rows);
     const esi_epilogue epilogue = {.scale = a->fuse.scale, .bias = a->fuse.shift, .act = a->fuse.act};

@@ -431,7 +431,8 @@ espalier_status esi_u2net_forward(espalier_context *ctx, const esi_u2net *m, esi
     if (st != ESPALIER_OK) return st;
     scope = esi_scope_begin(ctx);
     st = esi_tensor_new(ctx, matte, H * W, 1, ESI_F32);
-    if (st == ESPALIER_OK) st = esi_tensor_new(ctx, &p.sides, H * W, m->kind == ESI_ISNET && !esi_tap_enabled(ctx) ? 1 : m->n_sides, ESI_F32);
+    if (st == ESPALIER_OK) st = esi_tensor_new(ctx, &p.sides, H * W, m->kind == ESI_ISNET && !esi_tap_enabled(ctx) ? 1 : m->n_sides,
+                                                ESI_F32);
     if (st == ESPALIER_OK) st = stem(&p, &x, pixels);
     if (st == ESPALIER_OK) st = encode(&p, &x);
     if (st == ESPALIER_OK) st = decode(&p);

@@ -115,8 +115,8 @@ static void append_device(espalier_context *ctx, esi_text *text, const esi_vulka
         esi_text_append(ctx, text, "    not usable: %s\n", d->reason);
         return;
     }
-    esi_text_append(ctx, text, "    fp64 %s, 16-bit storage %s, subnormal numbers %s\n", d->fp64 ? "yes" : "no", d->storage16 ? "yes" : "no",
-                    d->subnormals ? d->subnormals : "unknown");
+    esi_text_append(ctx, text, "    fp64 %s, 16-bit storage %s, subnormal numbers %s\n", d->fp64 ? "yes" : "no",
+                    d->storage16 ? "yes" : "no", d->subnormals ? d->subnormals : "unknown");
     esi_text_append(ctx, text, "    computes rightly; fma: %s\n", d->fma == ESI_VULKAN_FMA_FUSED ? "its own, fused"
                     : d->fma == ESI_VULKAN_FMA_FP64 ? "its own is not fused; through fp64" : "its own is not fused; through integers");
 }

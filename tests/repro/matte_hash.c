@@ -145,7 +145,8 @@ int main(int argc, char **argv)
     if (st == ESPALIER_OK) st = repro_picture(ctx, &picture);
     for (size_t i = 0; st == ESPALIER_OK && i < ESI_COUNT(networks); i++) st = print_network(ctx, &o, i, &picture);
     if (st != ESPALIER_OK)
-        fprintf(stderr, "repro_matte: %s\n", ctx && espalier_error_message(ctx)[0] ? espalier_error_message(ctx) : espalier_status_name(st));
+        fprintf(stderr, "repro_matte: %s\n",
+                ctx && espalier_error_message(ctx)[0] ? espalier_error_message(ctx) : espalier_status_name(st));
     fprintf(stderr, "peak %llu\n", ctx ? (unsigned long long)espalier_context_memory_peak(ctx) : 0);
     espalier_image_free(&picture);
     espalier_context_free(ctx);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Matting networks from weights that were changed at random: shapes, names, types, values that are no numbers. Whatever a file says, opening
- * and running end with a result or a one-line error, and leave nothing behind. `test_matting_hostile N [SEED]` tries N files of each
- * network, for the sanitizers.
+ * Matting networks from weights that were changed at random: shapes, names, types, values that are no numbers. Whatever a file says,
+ * opening and running end with a result or a one-line error, and leave nothing behind. `test_matting_hostile N [SEED]` tries N files of
+ * each network, for the sanitizers.
  */
 #include "matting_fixture.h"
 
@@ -137,7 +137,8 @@ static uint64_t try_files(const char *case_name, bool birefnet)
             const int64_t side = birefnet ? ESI_MAX((int64_t)SIDE, 2 * esi_birefnet_multiple(b)) : SIDE;
             esi_scope scope = esi_scope_begin(f.ctx);
             if (side == SIDE)
-                st = birefnet ? esi_birefnet_forward(f.ctx, b, &y, pixels, side, side) : esi_u2net_forward(f.ctx, u, &y, pixels, side, side);
+                st = birefnet ? esi_birefnet_forward(f.ctx, b, &y, pixels, side, side)
+                              : esi_u2net_forward(f.ctx, u, &y, pixels, side, side);
             esi_scope_end(f.ctx, scope);
             expect_clean(&f, st);
             esi_clear_error(f.ctx);

@@ -54,7 +54,8 @@ typedef struct esi_kernels {
     /* ---- matrix tiles; mr = 0 in the generic tables, which have product() instead */
     size_t mr, nr;                      /* rows and columns of the largest tile */
     size_t m_step;                      /* gemm's m is a multiple of this, up to mr */
-    /* c[i][column + j] (+)= sum over k of a[k * lda + i] * b[k * n + j], i < m, j < n; n: nr or nr / 2. fresh: from +0 instead of from c. */
+    /* c[i][column + j] (+)= sum over k of a[k * lda + i] * b[k * n + j], i < m, j < n; n: nr or nr / 2. fresh: from +0 instead of from
+     * c. */
     void (*gemm)(size_t m, size_t k, const float *a, size_t lda, const float *b, size_t n, float *const *c, size_t column, bool fresh);
     /* The same with rows as they lie: a[i * ESI_STRIP + k], always added to c. */
     void (*gemm_strip)(size_t m, size_t k, const float *a, const float *b, size_t n, float *const *c, size_t column);

@@ -27,6 +27,7 @@ enum { GATHERED = 4, GUARDED = 8, SHAPE = 4 };
 #define FINISHED (1u << 25)
 #define ACTIVATION 26
 
+#define ROUNDS 60000                        /* of loops in one dispatch: see ops_attention.c */
 #define UNIT 16                             /* multiply-adds in a unit of work, which is worth an element of other ops or less */
 #define STRIP 16                            /* rows of tiles that are worked on together where k is cut */
 #define COPY_BYTES (INT64_C(32) << 20)      /* of gathered rows */
@@ -196,17 +197,18 @@ static espalier_status run(espalier_context *ctx, esi_vk_device *d, const produc
 
     for (int64_t col = 0, n; st == ESPALIER_OK && col < p->y.cols; col += n) {
         int64_t limit, strip = ESI_MIN(p->y.rows, p->tile.rows), least = ESI_MIN(p->y.cols - col, p->tile.cols);
+        const int64_t most = ROUNDS / (p->tile.depth + 4);
 
         esi_vk_lock(d);
         limit = (int64_t)esi_vk_work_limit(d, ESI_VK_MATMUL, p->kind, 0) * UNIT;
         esi_vk_unlock(d);
         n = ESI_MAX(limit / (strip * depth_of(p)) / p->tile.cols * p->tile.cols, least);
         n = ESI_MIN(n, bound_cols(d, p, col));
-        if (strip * n * depth_of(p) <= limit || blocks_of(p) == 1) {
+        if ((strip * n * depth_of(p) <= limit && blocks_of(p) <= most) || blocks_of(p) == 1) {
             esi_vk_call c = make_call(p, col, n, 0, blocks_of(p));
             st = esi_vk_run(ctx, d, &c);
         } else {
-            st = run_in_parts(ctx, d, p, col, n, ESI_MAX(limit / (strip * n * p->tile.depth), INT64_C(1)));
+            st = run_in_parts(ctx, d, p, col, n, ESI_MIN(most, ESI_MAX(limit / (strip * n * p->tile.depth), INT64_C(1))));
         }
     }
     return st;
