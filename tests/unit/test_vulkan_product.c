@@ -236,6 +236,17 @@ static void many_rows(void **state)
     same(f, (product){.rows = (1 << 19) + 1, .k = 2, .cols = 1, .taps = 2, .x_rows = (1 << 20) + 1, .dtype = ESI_BF16});
 }
 
+/* A software device's loops end after 65535 rounds. */
+static void long_rows(void **state)
+{
+    fixture *f = *state;
+
+    f->hooks.fma = ESI_VULKAN_FMA_INTEGER;
+    need_device(f);
+    same(f, (product){.rows = 3, .k = 70000, .cols = 5, .dtype = ESI_F32});
+    same(f, (product){.rows = 70, .k = 2700, .cols = 5, .taps = 27, .x_rows = 40, .dtype = ESI_BF16});
+}
+
 /* A device that seems slow gets products in small parts. */
 static void slow(fixture *f)
 {
@@ -438,6 +449,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         TEST(many_rows),
+        TEST(long_rows),
         TEST(cut_by_k),
         TEST(small_bindings),
         TEST(eviction),
