@@ -169,7 +169,7 @@ static espalier_status run(espalier_context *ctx, const product *p, float *out)
     float *host = malloc(ESI_MAX(nx, ny) * sizeof *host);
     int32_t *rows = malloc((nt + 1) * sizeof *rows);
     uint8_t *bytes[8];
-    esi_tensor x, y, table = {0}, w[8] = {{0}}, bias = {0};
+    esi_tensor x, y = {0}, table = {0}, w[8] = {{0}}, bias = {0};
     esi_scope scope = esi_scope_begin(ctx);
     esi_epilogue e = {.act = ESI_ACT_SILU};
     espalier_status st;
