@@ -113,7 +113,7 @@ static espalier_status read_sampler(espalier_context *ctx, espalier_sampler *s, 
     if (st == ESPALIER_OK) st = read_number(ctx, params, "guidance_rescale", &s->guidance_rescale, path);
     if (st == ESPALIER_OK) st = read_number(ctx, params, "rescale_t", &s->rescale_t, path);
     if (st != ESPALIER_OK) return st;
-    s->steps = in_range(steps, 1, 1000) && steps == floor(steps) ? (int32_t)steps : -1;
+    s->steps = in_range(steps, 1, 1000) && steps == (int32_t)steps ? (int32_t)steps : -1;
 
     const esi_json *interval = esi_json_get(params, "guidance_interval");
     if (interval && !(esi_json_size(interval) == 2 && esi_json_double(esi_json_at(interval, 0), &s->interval_low) &&
