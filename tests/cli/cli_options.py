@@ -3,7 +3,8 @@
 # Options, good and bad, and output files that cannot be written: everything that must be found before any work.
 import os
 
-from support import (DEVICE, INPUT, MICRO, MICRO_PICTURE, MODEL, OUTPUT, RESOURCE, USAGE, CommandTest, read, settings, write)
+from support import (DEVICE, INPUT, MICRO, MICRO_PICTURE, MODEL, OUTPUT, RESOURCE, USAGE, CommandTest, environment, read, settings,
+                     write)
 
 
 class BadOptions(CommandTest):
@@ -101,6 +102,15 @@ class BadOptions(CommandTest):
         for name in ('no such device', 'vulkan:63', 'vulkan:x'):
             self.fail_with(DEVICE, *self.micro('-o', 'x.glb', '--device', name))
         self.succeed(*self.micro('-o', 'cpu.glb', '--device', 'cpu', '--report', 'r.json'))
+        self.assertIn('"device": "cpu"', read(self.path('r.json')).decode())
+
+    def test_no_driver(self):
+        none = environment(VK_DRIVER_FILES='/nonexistent', VK_ICD_FILENAMES='/nonexistent')
+        self.fail_with(DEVICE, *self.micro('-o', 'x.glb', '--device', 'vulkan'), says='Vulkan', env=none)
+        self.assertEqual(self.files(), [])
+        r = self.succeed(*self.micro('-o', 'auto.glb', '--device', 'auto', '--pipeline', '512', '--steps', '1', '--report', 'r.json', '--force'),
+                         env=none)
+        self.assertIn('networks run on the CPU', r.out)
         self.assertIn('"device": "cpu"', read(self.path('r.json')).decode())
 
     def test_budget_that_is_too_small(self):
