@@ -3,48 +3,18 @@
 needed to make latents for train_shape_flow.py and is never shipped. Writes WORK/shape_encoder.pt.
 
     train_shape_encoder.py LIBRARY WORK [--steps 1700] [--kernels libespalier-train-kernels.so]"""
-import argparse
-import os
-
-import numpy as np
-import torch
-
-import kernels
-from objects import HELD_OUT, load_library
-from pipeline import TinyPipeline
-from shape_data import Batch, autoencoder_losses, new_encoder, voxels_of
-from training import Trainer, add_options, keep_memory
-
-FIRST_SEED = 300000
+from encoder_stage import train_encoder
+from objects import HELD_OUT
+from shape_data import autoencoder_losses
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    add_options(parser, steps=1700, rate=2e-3)
-    parser.add_argument("--kernels", help="libespalier-train-kernels.so, from the build: several times faster")
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
-    keep_memory()
-    kernels.load(options.kernels)
-    os.makedirs(options.work, exist_ok=True)
-    library, random = load_library(options.library), np.random.default_rng(0)
-    decoder = TinyPipeline(options.model).shape_decoder.requires_grad_(False)
-    held_out = [Batch([voxels_of(library, HELD_OUT + i)]) for i in range(options.held_out)]
-    trainer = Trainer(new_encoder(), os.path.join(options.work, "shape_encoder.pt"), options.steps, options.rate, 0.99, stop=options.stop)
-    items = []
+def train_losses(encoder, decoder, batch, random):
+    return autoencoder_losses(encoder, decoder, batch)
 
-    def losses():
-        while len(items) < min(options.objects, 60 + 2 * trainer.step):  # made as they are needed
-            items.append(voxels_of(library, FIRST_SEED + len(items)))
-        chosen = random.integers(len(items), size=options.batch or 2)
-        return autoencoder_losses(trainer.model, decoder, Batch([items[i].half(random) for i in chosen]))
 
-    def evaluate(encoder):
-        values = [autoencoder_losses(encoder, decoder, batch, noise=False) for batch in held_out]
-        return {name: float(np.mean([v[name] for v in values])) for name in values[0]}
-
-    trainer.run(losses, evaluate)
+def held_out_losses(encoder, decoder, batch):
+    return autoencoder_losses(encoder, decoder, batch, noise=False)
 
 
 if __name__ == "__main__":
-    main()
+    train_encoder(__doc__, "shape_encoder", 1700, 2, HELD_OUT, lambda p: p.shape_decoder, train_losses, held_out_losses)
