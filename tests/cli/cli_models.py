@@ -307,11 +307,15 @@ class Soundness(ModelTest):
         self.unsound('NaN', gate='nan', stage='condition')
 
     def test_debris(self):
-        """Intersections so rare that no component holds 5 % of the faces."""
+        """Every cell has one child, that child is whole, and all its edges are crossed: pieces of six quads, as many as there are cells."""
         source = os.path.join(TINY, 'ckpts', 'shape_dec_tiny_fp16')
         header, data = tensors_read(source + '.safetensors')
+        first, second = sorted(name[:-len('.bias')] for name in header if name.endswith('to_subdiv.bias'))
+        for layer, bias in ((first, [100] + [-100] * 7), (second, [100] * 8)):
+            data = tensor_put(header, data, layer + '.weight', [0] * len(tensor_values(header, data, layer + '.weight')))
+            data = tensor_put(header, data, layer + '.bias', bias)
         bias = tensor_values(header, data, 'output_layer.bias')
-        data = tensor_put(header, data, 'output_layer.bias', bias[:3] + [v - 9 for v in bias[3:6]] + bias[6:])
+        data = tensor_put(header, data, 'output_layer.bias', bias[:3] + [1000] * 3 + bias[6:])
         write(self.path('debris.safetensors'), tensors_bytes(header, data))
         shutil.copy(source + '.json', self.path('debris.json'))
         command = ['generate', TINY_PICTURE, '-m', TINY, '--weights', 'shape_slat_decoder=debris.safetensors', '--steps', '4', '--no-texture',
@@ -322,6 +326,7 @@ class Soundness(ModelTest):
         gate = [g for g in report['gates'] if not g['passed']]
         self.assertEqual([(g['name'], g['stage'], g['limit']) for g in gate], [('largest_component', 'finish', 0.05)])
         self.assertEqual(gate[0]['value'], report['raw_mesh']['largest_component_share'])
+        self.assertEqual(report['raw_mesh']['faces'], 12 * report['raw_mesh']['components'])
         r = self.succeed(*command, '--force', warnings=1)
         self.assertIn('largest', r.err)
         self.succeed('inspect', 'out.glb')
