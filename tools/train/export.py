@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Writes trained weights into a copy of a model directory (Hugging Face layout), rounded as released checkpoints are.
 
-    export.py MODEL_DIR OUT_DIR [--image-encoder FILE] [--structure-flow FILE] [--shape-flow FILE] [--texture-flow FILE]
-              [--shape-decoder FILE] [--texture-decoder FILE]
+    export.py MODEL_DIR OUT_DIR [--image-encoder FILE] [--structure-flow FILE] [--structure-decoder FILE] [--shape-flow FILE]
+              [--texture-flow FILE] [--shape-decoder FILE] [--texture-decoder FILE]
 
 Each FILE is a stage's checkpoint, of which the averaged weights are taken; networks without a file stay as they are in MODEL_DIR."""
 import argparse
@@ -16,9 +16,9 @@ from checkpoint import read_arrays, write_state
 from pipeline import TinyPipeline
 
 COPIED = ("pipeline.json", "ckpts", "dinov3-tiny")
-ROLES = {"structure_flow": ("sparse_structure_flow_model", "BF16"), "shape_flow": ("shape_slat_flow_model_512", "BF16"),
-         "texture_flow": ("tex_slat_flow_model_512", "BF16"), "shape_decoder": ("shape_slat_decoder", "F16"),
-         "texture_decoder": ("tex_slat_decoder", "F16")}
+ROLES = {"structure_flow": ("sparse_structure_flow_model", "BF16"), "structure_decoder": ("sparse_structure_decoder", "F16"),
+         "shape_flow": ("shape_slat_flow_model_512", "BF16"), "shape_decoder": ("shape_slat_decoder", "F16"),
+         "texture_flow": ("tex_slat_flow_model_512", "BF16"), "texture_decoder": ("tex_slat_decoder", "F16")}
 
 
 def averaged_state(path, part):
@@ -77,7 +77,7 @@ def main():
     pipeline = TinyPipeline(options.model)
     for option, (role, dtype) in ROLES.items():
         if getattr(options, option):
-            part = "flow" if option == "structure_flow" else option
+            part = {"structure_flow": "flow", "structure_decoder": "decoder"}.get(option, option)
             replace(os.path.join(options.out, pipeline.args["models"][role]) + ".safetensors",
                     averaged_state(getattr(options, option), part), dtype)
     if options.image_encoder:

@@ -479,7 +479,7 @@ class Object:
 def load_library(path):
     library = ctypes.CDLL(os.path.abspath(path))
     library.train_extract.restype = ctypes.c_int64
-    library.train_bounds.restype = library.train_render.restype = library.train_surface.restype = None
+    library.train_bounds.restype = library.train_render.restype = library.train_surface.restype = library.train_signs.restype = None
     return library
 
 

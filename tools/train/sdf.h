@@ -52,5 +52,8 @@ void train_render(const float *parts, int count, float scale, const float *cente
                   const float *light, uint8_t *rgba);
 /* What the rays through the pixels' middles meet: surface [side][side][7], 1 or 0 (nothing), position, base colour. */
 void train_surface(const float *parts, int count, float scale, const float *center, int side, const float *camera, float *surface);
+/* votes [3][corners]^3 per edge by its near corner, along x, y, z: from -1 (its ends lie on two sides) to 1 (on one); value [corners]^3:
+ * positive outside. */
+void train_signs(const float *votes, int corners, int sweeps, float *value);
 
 #endif

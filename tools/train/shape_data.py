@@ -10,6 +10,7 @@ from vae import SparseEncoder, children_in
 
 LATENT, POSITION = 32, 3
 CREASED = 64  # of 255; the split weight's target
+ODD = 0.5     # weight of odd faces
 
 
 class Voxels:
@@ -21,6 +22,13 @@ class Voxels:
         self.crossed = (flags[:, None] >> np.arange(3) & 1).astype(np.float32)
         self.creased = (material[:, 5] >= CREASED).astype(np.float32)
         self.material = np.concatenate([material[:, :5] / np.float32(127.5) - 1, np.ones((len(coords), 1), np.float32)], axis=1)
+
+    @classmethod
+    def without_material(cls, coords, dual, crossed, creased):
+        voxels = cls.__new__(cls)
+        voxels.coords, voxels.dual, voxels.crossed, voxels.creased = coords, dual, crossed, creased
+        voxels.material = np.zeros((len(coords), 6), np.float32)
+        return voxels
 
     def part(self, keep):
         piece = Voxels.__new__(Voxels)
@@ -74,6 +82,34 @@ def without_position(latent):
     return torch.cat([latent[:, :-POSITION], torch.zeros(len(latent), POSITION)], dim=1)
 
 
+def over_faces(volumes, a, b, join):
+    """For each face across axes a and b, its four edges joined: two along a, side by side along b, and the other way round. volumes: of
+    the edges along each axis [batch, X, Y, Z]."""
+    def both(values, dimension):
+        count = values.shape[dimension] - 1
+        return join(values.narrow(dimension, 0, count), values.narrow(dimension, 1, count))
+
+    along_a, along_b = both(volumes[a], b + 1), both(volumes[b], a + 1)
+    return join(along_a.narrow(a + 1, 0, along_b.shape[a + 1]), along_b.narrow(b + 1, 0, along_a.shape[b + 1]))
+
+
+def odd_faces(coords, crossed):
+    """Expected share of voxel faces with an odd number of crossed edges, which is where the raw mesh is open (docs/geometry.md), of faces
+    with an edge that a voxel owns. coords int64 [n, 4] with the batch first; crossed: probabilities [n, 3]. As if each edge were decided
+    alone, the product of 1 - 2 p over a face's edges is the probability of even minus that of odd."""
+    low = coords.min(0)
+    size = (coords - low).max(0) + [1, 3, 3, 3]
+    index = [torch.from_numpy(np.ravel_multi_index(tuple((coords - low + [0, *offset]).T), size))
+             for offset in ((0, 1, 1), (1, 0, 1), (1, 1, 0))]  # of the near corner of the edge that a voxel owns, by axis
+    even = [torch.ones(int(size.prod())).index_copy(0, index[axis], 1 - 2 * crossed[:, axis]).reshape(*size) for axis in range(3)]
+    owned = [torch.zeros(int(size.prod()), dtype=torch.bool).index_fill(0, index[axis], True).reshape(*size) for axis in range(3)]
+    total, count = 0, 0
+    for a, b in ((0, 1), (0, 2), (1, 2)):
+        has_owner = over_faces(owned, a, b, torch.logical_or)
+        total, count = total + (1 - over_faces(even, a, b, torch.mul)[has_owner]).sum() / 2, count + has_owner.sum()
+    return total / count
+
+
 def reconstruction_losses(decoder, latent, grid, batch):
     """Losses of a decoder that subdivides as the objects do, and how many decisions are wrong."""
     wanted = []  # in the order of the decoder's voxels, which is not that of the batch
@@ -91,7 +127,8 @@ def reconstruction_losses(decoder, latent, grid, batch):
               "flags": F.binary_cross_entropy_with_logits(out[:, 3:6], crossed),
               "split": F.binary_cross_entropy_with_logits(out[:, 6], creased),
               "subdivision": sum(F.binary_cross_entropy_with_logits(a, b) for a, b in zip(logits, wanted))}
-    values["loss"] = 5 * values["vertex"] + values["flags"] + values["subdivision"] + 0.05 * values["split"]
+    values["odd"] = odd_faces(fine.coords, out[:, 3:6].sigmoid())
+    values["loss"] = 5 * values["vertex"] + values["flags"] + values["subdivision"] + 0.05 * values["split"] + ODD * values["odd"]
     values["flags_wrong"] = ((out[:, 3:6] > 0) != (crossed > 0.5)).float().mean()
     values["subdivision_wrong"] = torch.stack([((a > 0) != (b > 0.5)).float().mean() for a, b in zip(logits, wanted)]).mean()
     return values

@@ -50,12 +50,14 @@ class Objects:
         return sum(self.sizes)
 
     def item(self, index, view, mirrored):
-        """Picture u8 [side, side, 3], patches [rows, columns, 7], camera [4], category, occupancy, latent [64, channels]."""
+        """Picture u8 [side, side, 3], patches [rows, columns, 7], camera [4], category, occupancy, latent [64, channels]. view: a number, or
+        where to draw one from."""
         part = 0
         while index >= self.sizes[part]:
             index -= self.sizes[part]
             part += 1
         arrays, (volumes, latents) = self.pictures.parts[part], self.parts[part]
+        view = view if isinstance(view, int) else int(view.integers(arrays["pictures"].shape[1]))
         picture, patches = arrays["pictures"][index, view], arrays["patches"][index, view].astype(np.float32)
         camera = arrays["cameras"][index, view].copy()
         if mirrored:
@@ -69,8 +71,7 @@ class Objects:
         items = []
         for _ in range(size):
             index = int(random.integers(len(self)))
-            views = self.pictures.parts[0]["pictures"].shape[1]
-            picture, patches, *rest = self.item(index, int(random.integers(views)), bool(random.integers(2)))
+            picture, patches, *rest = self.item(index, random, bool(random.integers(2)))
             if random.random() < OTHER_COLORS:
                 order = random.permutation(3)
                 picture, patches = picture[:, :, order], np.concatenate([patches[:, :, :4], patches[:, :, 4 + order]], axis=2)
@@ -135,12 +136,13 @@ def flow_losses(flow, decoder, condition, batch, repeats, one_step=False):
 
 
 def sampled_overlap(encoder, flow, decoder, groups, sampler):
-    """Mean intersection over union of sampled occupancy with the true one; of one Euler step, and of the sampler's."""
-    once, full = [], []
+    """Mean intersection over union of sampled occupancy with the true one; of one Euler step, and of the sampler's if there is one."""
+    once, full, one_step = [], [], {"steps": 1, "guidance_strength": 1, "guidance_rescale": 0, "guidance_interval": (0, 1), "rescale_t": 1,
+                                    "sigma_min": 1e-5}
     for batch in groups:
         condition = encoder(batch.pixels).float()
         noise, coords = torch.randn_like(batch.latents), dense_coords(SIDE)
-        for values, settings in ((once, {**sampler, "steps": 1, "guidance_strength": 1}), (full, sampler)):
+        for values, settings in ((once, one_step), (full, sampler))[:2 if sampler else 1]:
             latent = sample(flow, noise, condition, coords, settings, dense=True)
             values.append(overlap(decoder(latent.transpose(1, 2).unflatten(2, (SIDE,) * 3)).float(), batch.occupied))
-    return {"one step": float(torch.cat(once).mean()), "iou": float(torch.cat(full).mean())}
+    return {"one step": float(torch.cat(once).mean()), **({"iou": float(torch.cat(full).mean())} if sampler else {})}

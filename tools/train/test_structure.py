@@ -169,10 +169,24 @@ class Stages(unittest.TestCase):
                 export.main()
             encoder = TinyPipeline(out).image_encoder
             self.assertEqual(encoder.embeddings.patch_embeddings.weight.shape[2:], (8, 8))
+            self.check_one_step(work, out, small)
             name = os.path.join("ckpts", "ss_flow_tiny_bf16.safetensors")
             before, after = read_arrays(os.path.join(MODEL, name)), read_arrays(os.path.join(out, name))
             moved = np.abs(before["out_layer.weight"] - after["out_layer.weight"]).max()
             self.assertTrue(0 < moved < 0.1, moved)
+
+    def check_one_step(self, work, model, small):
+        """The stage for a sampler of one step starts from an exported model, patches and all, and moves the decoder too."""
+        os.remove(os.path.join(work, "image_encoder.pt"))
+        text = self.run_stage("train_image_encoder.py", work, "--model", model, "--steps", "2", "--one-step", *small[:4])
+        self.assertNotIn(" iou ", text)
+        out, file = os.path.join(work, "one"), os.path.join(work, "image_encoder.pt")
+        with mock.patch.object(sys, "argv", ["export.py", model, out, "--image-encoder", file, "--structure-flow", file,
+                                             "--structure-decoder", file]):
+            export.main()
+        for name, tensor in (("ss_dec_tiny_fp16", "out_layer.2.weight"), ("ss_flow_tiny_bf16", "out_layer.weight")):
+            before, after = (read_arrays(os.path.join(folder, "ckpts", name + ".safetensors"))[tensor] for folder in (model, out))
+            self.assertTrue(0 < np.abs(before - after).max() < 0.1, name)
 
     def test_autoencoder_sees_position(self):
         """What the encoder makes has the decoder's number of channels; overlap is that of the sets."""

@@ -18,10 +18,11 @@ import numpy as np
 
 import expected
 from checkpoint import read_arrays
+from consistent import CORNERS, consistent_voxels, inside_of, voxels_from, votes_of
 from flow import FlowModel, rotate
-from objects import load_library
+from objects import RESOLUTION, load_library
 from pipeline import TinyPipeline
-from shape_data import Batch, autoencoder_losses, new_encoder, voxels_of
+from shape_data import Batch, autoencoder_losses, new_encoder, odd_faces, voxels_of
 from sparse import Grid
 from slat_data import Items, pack
 from texture_data import recolored, texture_losses
@@ -127,6 +128,71 @@ class Parts(unittest.TestCase):
         self.assertLess(np.mean(history[-5:]), 0.5 * history[0])
 
 
+class Closed(unittest.TestCase):
+    """Closed surfaces: the measure of how far from closed a decoder's flags are, and the solid that they speak of."""
+
+    def test_odd_faces(self):
+        """A closed surface has none. The three edges that one voxel owns have four faces each, and each two of them share one."""
+        voxels = [voxels_of(load_library(LIBRARY), seed) for seed in (0, 3)]
+        batch = Batch(voxels)
+        self.assertEqual(odd_faces(batch.grids[-1].coords, batch.crossed).item(), 0)
+        lone = np.array([[0, 5, 5, 5]])
+        self.assertAlmostEqual(odd_faces(lone, torch.tensor([[0.7, 0, 0]])).item(), 4 * 0.7 / 9, places=6)
+        p, q, r = 0.7, 0.2, 0.9
+        odd = sum(a * (1 - b) + b * (1 - a) for a, b in ((p, q), (q, r), (p, r))) + 2 * (p + q + r)
+        self.assertAlmostEqual(odd_faces(lone, torch.tensor([[p, q, r]])).item(), odd / 9, places=6)
+        flags = batch.crossed.clone().requires_grad_(True)
+        odd_faces(batch.grids[-1].coords, flags * 0.98 + 0.01).backward()
+        self.assertTrue(((flags.grad > 0) == (batch.crossed < 0.5)).all(), "the penalty pulls certain flags where they belong")
+
+    def signs(self, voxels, flags, keep=slice(None)):
+        everywhere = np.ones((RESOLUTION,) * 3, bool)
+        inside = inside_of(load_library(LIBRARY), votes_of(voxels.coords[keep], flags[keep], everywhere))
+        return inside, voxels_from(inside, everywhere)
+
+    def test_solid_stays(self):
+        """From the flags of a solid come its voxels and its flags again; with some of them wrong or missing too."""
+        random = np.random.default_rng(0)
+        for seed in (0, 3, 7):
+            voxels = voxels_of(load_library(LIBRARY), seed)
+            flags = np.where(voxels.crossed > 0, 6.0, -6.0).astype(np.float32)
+            inside, (coords, crossed) = self.signs(voxels, flags)
+            order = np.lexsort(voxels.coords.T[::-1])
+            self.assertTrue(np.array_equal(coords, voxels.coords[order]) and np.array_equal(crossed, voxels.crossed[order] > 0), seed)
+            self.assertFalse(inside[[0, -1]].any() or inside[:, [0, -1]].any() or inside[:, :, [0, -1]].any())
+            wrong = flags * np.where(random.random(flags.shape) < 0.02, -1, 1).astype(np.float32)
+            mended, _ = self.signs(voxels, wrong, random.random(len(flags)) > 0.02)
+            damage = int((wrong != flags).sum())
+            self.assertGreater(damage, 200)
+            self.assertLess((mended != inside).sum(), 0.05 * damage, seed)
+
+    def test_keeps_to_cells(self):
+        """Nothing outside the given cells; what is left is what the flags and the votes of the rest say."""
+        voxels = voxels_of(load_library(LIBRARY), 3)
+        allowed = np.zeros((RESOLUTION,) * 3, bool)
+        allowed[tuple(voxels.coords.T)] = True
+        allowed[:RESOLUTION // 2] = False
+        votes = votes_of(voxels.coords, np.where(voxels.crossed > 0, 6.0, -6.0), allowed)
+        self.assertEqual(votes.shape, (3,) + (CORNERS,) * 3)
+        coords, _ = voxels_from(inside_of(load_library(LIBRARY), votes), allowed)
+        self.assertTrue(len(coords) > 100 and allowed[tuple(coords.T)].all())
+
+    def test_decoder_is_teacher(self):
+        """The shipped decoder on a solid's own latent, spoilt: its consistent voxels are closed, nearly its own, and where it puts them."""
+        pipeline, item = TinyPipeline(MODEL), np.random.default_rng(1)
+        example = read_arrays(os.path.join(MODEL, "expected", "bottle_1_seed42.safetensors"))
+        grid, latent = Grid(example["coords"]), torch.from_numpy(example["shape_slat"] + 0.05 * item.standard_normal(
+            example["shape_slat"].shape).astype(np.float32))
+        latent[:, -3:] = 0
+        voxels, added = consistent_voxels(load_library(LIBRARY), pipeline.shape_decoder, latent, grid)
+        self.assertTrue(added < 0.25, added)
+        coords = np.insert(voxels.coords, 0, 0, axis=1)
+        self.assertLess(odd_faces(coords, torch.from_numpy(voxels.crossed)).item(), 0.01)
+        out, fine, _ = pipeline.decode_shape(latent, grid.coords)
+        self.assertGreater(odd_faces(fine.coords, (out[:, 3:6] > 0).float()).item(), 0.01)
+        self.assertTrue(((voxels.dual >= -0.5) & (voxels.dual <= 1.5)).all())
+
+
 class Chain(unittest.TestCase):
     def test_expected(self):
         """From picture to mesh in PyTorch: the results recorded with the reference's code."""
@@ -190,7 +256,7 @@ class Stages(unittest.TestCase):
         self.assertIn("resumed at step 2", run("train_shape_flow.py", *common, "--steps", "3"))
         run("train_texture_flow.py", *common, "--steps", "2")
         run("train_shape_decoder.py", *common[:4], "--encoder", "shape_encoder_cut.pt", "--steps", "3", "--kernels", KERNELS,
-            "--held-out", "1", "--flow", os.path.join(work, "shape_flow.pt"), "--pool", "1")
+            "--held-out", "1", "--flow", os.path.join(work, "shape_flow.pt"), "--pool", "1", "--samples")
         out = os.path.join(work, "model")
         files = [part for stage in ("shape_flow", "texture_flow", "shape_decoder")
                  for part in ("--" + stage.replace("_", "-"), os.path.join(work, stage + ".pt"))]

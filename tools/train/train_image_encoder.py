@@ -2,9 +2,10 @@
 """Trains the image encoder together with the structure flow: the flow's loss reaches into the encoder, and heads (thrown away later) ask
 it for what each patch shows: how much of it the object covers, where in space that is, its base colour; and for category and camera.
 Starts from the weights of a model directory; patches of half the size are allowed (--patch 8). Needs the pictures of structure_data.py and
-WORK/structure_encoder.pt. Writes WORK/image_encoder.pt.
+WORK/structure_encoder.pt. Writes WORK/image_encoder.pt. With --one-step all three networks from the picture to the cells are trained
+together for a sampler of one step without guidance, the structure decoder too.
 
-    train_image_encoder.py LIBRARY WORK [--steps 4000] [--patch 8] [--bf16]"""
+    train_image_encoder.py LIBRARY WORK [--steps 4000] [--patch 8] [--one-step] [--bf16]"""
 import argparse
 import json
 import os
@@ -22,7 +23,7 @@ from structure_training import NO_CONDITION, Objects, flow_losses, sampled_overl
 from training import Trainer, add_options, keep_memory, mixed_precision
 
 CATEGORIES = 13
-REPEATS = 3  # flow samples per picture
+REPEATS, REPEATS_ONE_STEP = 3, 1  # flow samples per picture
 WEIGHTS = {"flow": 1, "cells": 1, "overlap": 0, "covered": 0.5, "position": 4, "colour": 1, "category": 0.05, "camera": 1}
 
 
@@ -47,11 +48,11 @@ class Heads(nn.Module):
 
 
 class Chain(nn.Module):
-    """All that is trained here."""
+    """All that is trained here; the decoder only for a sampler of one step."""
 
-    def __init__(self, encoder, flow):
+    def __init__(self, encoder, flow, decoder=None):
         super().__init__()
-        self.encoder, self.flow = encoder, flow
+        self.encoder, self.flow, self.decoder = encoder, flow, decoder
         self.heads = Heads(encoder.norm.weight.shape[0], SIDE // encoder.embeddings.patch_embeddings.kernel_size[0])
 
 
@@ -65,17 +66,19 @@ def with_patches(encoder, config, patch):
     return other
 
 
-def start(pipeline, patch):
+def start(pipeline, patch, one_step=False):
     folder = os.path.join(pipeline.directory, pipeline.args["image_cond_model"]["args"]["model_name"])
     with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
         config = json.load(file)
-    return Chain(with_patches(pipeline.image_encoder, config, patch or config["patch_size"]), pipeline.structure_flow).train()
+    encoder = with_patches(pipeline.image_encoder, config, patch or config["patch_size"])
+    return Chain(encoder, pipeline.structure_flow, pipeline.structure_decoder if one_step else None).train()
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     add_options(parser, steps=4000, rate=8e-4)
     parser.add_argument("--patch", type=int, help="side of a patch in pixels (default: as in the model)")
+    parser.add_argument("--one-step", action="store_true", help="for a sampler of one step: no other times, no dropped conditions")
     parser.add_argument("--kernels", help="libespalier-train-kernels.so, from the build")
     options = parser.parse_args()
     keep_memory()
@@ -83,9 +86,10 @@ def main():
         kernels.load(os.path.abspath(options.kernels))
     torch.set_num_threads(options.threads)
     pipeline, random, size = TinyPipeline(options.model), np.random.default_rng(), options.batch or 16
-    decoder = pipeline.structure_decoder.requires_grad_(False)
+    decoder = pipeline.structure_decoder.requires_grad_(options.one_step)
+    weights, repeats = ({**WEIGHTS, "overlap": 1}, REPEATS_ONE_STEP) if options.one_step else (WEIGHTS, REPEATS)
     objects, validation = Objects(options.work, "pictures"), Objects(options.work, "validation").groups(options.held_out)
-    trainer = Trainer(start(pipeline, options.patch), os.path.join(options.work, "image_encoder.pt"), options.steps, options.rate,
+    trainer = Trainer(start(pipeline, options.patch, options.one_step), os.path.join(options.work, "image_encoder.pt"), options.steps, options.rate,
                       stop=options.stop)
 
     def losses():
@@ -94,15 +98,17 @@ def main():
         batch, chain = objects.batch(size, random), trainer.model
         with mixed_precision(options.bf16):
             tokens = chain.encoder(batch.pixels)
-            condition = tokens * (torch.rand(size, 1, 1) >= NO_CONDITION)
-            values = {**flow_losses(chain.flow, decoder, condition, batch, REPEATS), **chain.heads.losses(tokens, batch)}
-        values["loss"] = sum(weight * values[name] for name, weight in WEIGHTS.items())
+            condition = tokens if options.one_step else tokens * (torch.rand(size, 1, 1) >= NO_CONDITION)
+            values = {**flow_losses(chain.flow, chain.decoder or decoder, condition, batch, repeats, options.one_step),
+                      **chain.heads.losses(tokens, batch)}
+        values["loss"] = sum(weight * values[name] for name, weight in weights.items())
         return values
 
     def evaluate(chain):
         with mixed_precision(options.bf16):
             heads = [chain.heads.losses(chain.encoder(batch.pixels), batch) for batch in validation]
-            result = sampled_overlap(chain.encoder, chain.flow, decoder, validation, pipeline.sampler("sparse_structure"))
+            result = sampled_overlap(chain.encoder, chain.flow, chain.decoder or decoder, validation,
+                                     None if options.one_step else pipeline.sampler("sparse_structure"))
         return {**{name: float(np.mean([values[name] for values in heads])) for name in heads[0]}, **result}
 
     trainer.run(losses, evaluate)
