@@ -3,7 +3,8 @@
 the recorded results that tests/unit/test_tiny_expected.c compares the program with.
 
     expected.py MODEL_DIR OUT_DIR NAME...           writes OUT_DIR/NAME_seed42.safetensors for examples NAME
-    expected.py MODEL_DIR --check NAME...           compares with MODEL_DIR/expected instead"""
+    expected.py MODEL_DIR --check NAME...           compares with MODEL_DIR/expected instead
+    expected.py MODEL_DIR --boundary NAME...        prints the share of the raw mesh's edges that have one face, in percent"""
 import argparse
 import os
 
@@ -12,6 +13,7 @@ import torch
 from PIL import Image
 
 from checkpoint import read_arrays, write_arrays
+from evaluate import edge_counts
 from flow import dense_coords, sample
 from image_encoder import normalize_pictures
 from objects import QUADS, preprocess
@@ -100,13 +102,17 @@ def main():
     parser.add_argument("model")
     parser.add_argument("rest", nargs="+", metavar="OUT_DIR NAME...")
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--boundary", action="store_true")
     options = parser.parse_args()
     pipeline, failed = TinyPipeline(options.model), False
-    names = options.rest if options.check else options.rest[1:]
+    names = options.rest if options.check or options.boundary else options.rest[1:]
     for name in names:
         result = run(pipeline, os.path.join(options.model, "examples", name + ".png"))
         file = f"{name}_seed{SEED}.safetensors"
-        if options.check:
+        if options.boundary:
+            edges, boundary = edge_counts(result["faces"])
+            print(f"{name}: {100 * boundary / edges:.1f} %", flush=True)
+        elif options.check:
             found = differences(result, read_arrays(os.path.join(options.model, "expected", file)))
             print(f"{name}: {'; '.join(found) or 'the same'}")
             failed = failed or bool(found)
