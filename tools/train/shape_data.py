@@ -10,7 +10,7 @@ from vae import SparseEncoder, children_in
 
 LATENT, POSITION = 32, 3
 CREASED = 64  # of 255; the split weight's target
-ODD = 0.5     # weight of odd faces
+ODD = 1       # weight of odd faces
 
 
 class Voxels:

@@ -253,8 +253,8 @@ class Stages(unittest.TestCase):
         self.assertTrue(torch.equal(batch["shape"][second], items[1]["shape"].float()))
         common = [LIBRARY, work, "--model", model, "--held-out", "1", "--batch", "2", "--kernels", KERNELS]
         run("train_shape_flow.py", *common, "--steps", "2")
-        self.assertIn("resumed at step 2", run("train_shape_flow.py", *common, "--steps", "3"))
-        run("train_texture_flow.py", *common, "--steps", "2")
+        self.assertIn("resumed at step 2", run("train_shape_flow.py", *common, "--steps", "3", "--first-step", "1"))
+        run("train_texture_flow.py", *common, "--steps", "2", "--shape-flow", os.path.join(work, "shape_flow.pt"), "--first-step", "1")
         run("train_shape_decoder.py", *common[:4], "--encoder", "shape_encoder_cut.pt", "--steps", "3", "--kernels", KERNELS,
             "--held-out", "1", "--flow", os.path.join(work, "shape_flow.pt"), "--pool", "1", "--samples")
         out = os.path.join(work, "model")

@@ -31,8 +31,8 @@ FIRST_SEED = 300000
 MOST_NOISE = 1.3       # of the encoder's own deviation
 FLOW_TIMES = 0.15, 0.6
 STEPS_PER_TIME = 12    # a flow from t makes 12 t steps
-FLOW_SHARE = 0, 0.5, 0.75  # of batches, by the number of pools
-NEW_SAMPLE = 4         # steps after which each pool gets a new one
+POOL_SHARES = (), (0.5,), (0.25, 0.5)  # of batches, by the number of pools
+FIRST_SAMPLES, NEW_SAMPLE = 40, 12  # in each pool at the start; steps after which it gets a new one
 TRUE_CELLS = 0.3       # of the samples from pictures: with the object's own cells
 MOST_ADDED = 0.25      # a consistent surface with more new voxels is one around a hole in the cells: not what should be learned
 
@@ -104,8 +104,8 @@ class PictureSamples(FlowSamples):
         item = Object(self.library, seed)
         condition = self.condition(item)
         grid = Grid(np.insert(self.cells(item, condition, random), 0, 0, axis=1))
-        times = np.linspace(1, 0, STEPS_PER_TIME + 1)
-        rescale = self.pipeline.sampler("shape_slat")["rescale_t"]
+        sampler = self.pipeline.sampler("shape_slat")
+        times, rescale = np.linspace(1, 0, sampler["steps"] + 1), sampler["rescale_t"]
         latent = self.flowed(torch.randn(len(grid), len(self.mean)), grid, condition, rescale * times / (1 + (rescale - 1) * times))
         voxels, added = consistent_voxels(self.library, self.decoder, latent, grid)
         return (voxels, latent, grid) if added <= MOST_ADDED else self.make(seed + 1, random)
@@ -140,11 +140,11 @@ def main():
         while len(items) < min(options.objects, 60 + 2 * trainer.step):
             items.append(voxels_of(library, FIRST_SEED + len(items)))
         for pool in pools:
-            if trainer.step % NEW_SAMPLE == 0 or not pool.items:
+            for _ in range(max(trainer.step % NEW_SAMPLE == 0, min(FIRST_SAMPLES, pool.size) - len(pool.items))):
                 pool.add(FIRST_SEED + int(random.integers(10 ** 5)), random)
-        if pools and random.random() < FLOW_SHARE[len(pools)]:
-            pool = pools[random.integers(len(pools))].items
-            voxels, latent, grid = pool[random.integers(len(pool))]
+        number = int(np.searchsorted(np.cumsum(POOL_SHARES[len(pools)]), random.random(), "right"))
+        if number < len(pools):
+            voxels, latent, grid = pools[number].items[random.integers(len(pools[number].items))]
             return reconstruction_losses(trainer.model, latent, grid, Batch([voxels]))
         batch = Batch([items[i].half(random) for i in random.integers(len(items), size=options.batch or 2)])
         return reconstruction_losses(trainer.model, *encoded(encoder, batch, MOST_NOISE * random.random()), batch)

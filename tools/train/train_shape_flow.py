@@ -66,6 +66,8 @@ def flow_options(parser):
     add_options(parser, steps=8000, rate=8e-4)
     parser.add_argument("--kernels", help="libespalier-train-kernels.so, from the build: several times faster")
     parser.add_argument("--fresh", action="store_true", help="do not start from the model directory's weights")
+    parser.add_argument("--first-step", type=float, default=0, metavar="SHARE",
+                        help="of the samples at the time where a sampler begins, for a sampler of few steps (%(default)s)")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     keep_memory()
@@ -87,7 +89,8 @@ def train_flow(model, path, options, kinds, batch_losses, random):
         chosen = [data.items[i] for i in random.choice(len(data), min(size, len(data)), replace=False)]
         batch = pack(chosen, random)
         batch["condition"] = batch["condition"] * (torch.rand(len(chosen), 1, 1) >= NO_CONDITION)
-        return batch_losses(trainer.model, batch, torch.sigmoid(torch.randn(len(chosen)) * 1.2 + 0.5), random)
+        t = torch.where(torch.rand(len(chosen)) < options.first_step, torch.tensor(1.0), torch.sigmoid(torch.randn(len(chosen)) * 1.2 + 0.5))
+        return batch_losses(trainer.model, batch, t, random)
 
     def evaluate(average):
         groups = [pack(held_out[i:i + 4]) for i in range(0, len(held_out), 4)]
