@@ -2,7 +2,7 @@
 """Cuts a model's shape latent to its principal channels: the shape flow then learns only what the decoder listens to. Writes a model
 directory with the changed sizes, whose shape decoder may also get more blocks (which begin as no change), and the encoder to go with it.
 
-    cut_latent.py LIBRARY WORK MODEL OUT [--channels 13] [--blocks 4,3,2]
+    cut_latent.py LIBRARY WORK MODEL OUT [--channels 13] [--blocks 4,4,4]
 
 Takes WORK/shape_encoder.pt; writes WORK/shape_encoder_cut.pt and WORK/latent_basis.pt. The texture flow, which sees the shape latent, and
 the shape flow are carried over to the new channels; all three networks need training afterwards."""
@@ -71,6 +71,8 @@ def cut_encoder(state, cut, latent):
 
 def more_blocks(state, old, new):
     """Numbers of a level's last block (the one that subdivides) move up."""
+    if len(old) != len(new) or any(a > b for a, b in zip(old, new)):
+        raise SystemExit(f"blocks {new}: not at least the {old} that there are")
     moved = {}
     for name, value in state.items():
         part = name.split(".")
@@ -82,6 +84,7 @@ def more_blocks(state, old, new):
 
 def cut_decoder(pipeline, cut, blocks):
     args = pipeline.config("shape_slat_decoder")
+    blocks = blocks or args["num_blocks"]
     state = more_blocks(pipeline.shape_decoder.state_dict(), args["num_blocks"], blocks)
     old = state["from_latent.weight"][:, :-POSITION_CHANNELS]
     state["from_latent.weight"] = torch.cat([old @ cut.axes, torch.zeros(len(old), POSITION_CHANNELS)], dim=1)
@@ -97,7 +100,7 @@ def main():
     for name in ("library", "work", "model", "out"):
         parser.add_argument(name)
     parser.add_argument("--channels", type=int, default=13)
-    parser.add_argument("--blocks", default="4,3,2", help="per level of the shape decoder (%(default)s)")
+    parser.add_argument("--blocks", help="per level of the shape decoder, no fewer than it has (default: as many)")
     parser.add_argument("--objects", type=int, default=60, help="to find the axes (%(default)s)")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -120,7 +123,7 @@ def main():
             json.dump({**config, "args": args}, file, indent=2)
         write_state(target + ".safetensors", state, dtype)
 
-    write("shape_slat_decoder", *cut_decoder(pipeline, cut, [int(n) for n in options.blocks.split(",")]), "F16")
+    write("shape_slat_decoder", *cut_decoder(pipeline, cut, [int(n) for n in (options.blocks or "").split(",") if n]), "F16")
     flow = dict(pipeline.shape_flow.state_dict())
     flow["input_layer.weight"], flow["input_layer.bias"] = cut.inputs(flow["input_layer.weight"], flow["input_layer.bias"])
     flow["out_layer.weight"], flow["out_layer.bias"] = cut.outputs(flow["out_layer.weight"], flow["out_layer.bias"])

@@ -217,11 +217,16 @@ class Stages(unittest.TestCase):
             small = [LIBRARY, work, "--model", MODEL, "--objects", "8", "--held-out", "1", "--kernels", KERNELS]
             run("train_shape_encoder.py", *small, "--steps", "4")
             run("train_texture_encoder.py", *small, "--steps", "4", "--batch", "2")
-            out = os.path.join(work, "cut")
-            run("cut_latent.py", LIBRARY, work, MODEL, out, "--channels", "9", "--blocks", "3,2,1", "--objects", "2")
+            out, more = os.path.join(work, "cut"), ",".join(str(n + 1) for n in TinyPipeline(MODEL).config("shape_slat_decoder")["num_blocks"])
+            run("cut_latent.py", LIBRARY, work, MODEL, out, "--channels", "9", "--blocks", more, "--objects", "2")
             self.check_cut(work, TinyPipeline(MODEL), TinyPipeline(out))
             run("train_shape_decoder.py", *small[:3], out, *small[4:], "--encoder", "shape_encoder_cut.pt", "--steps", "2")
             self.check_flows(work, out)
+
+    def tokens(self):
+        """Of a picture, by the shipped image encoder."""
+        patch = TinyPipeline(MODEL).image_encoder.embeddings.patch_embeddings.kernel_size[0]
+        return 1 + 4 + (128 // patch) ** 2
 
     def check_cut(self, work, whole, cut):
         """The cut networks do what the whole ones do to a latent that has nothing outside the kept channels."""
@@ -234,7 +239,7 @@ class Stages(unittest.TestCase):
         a, b = decode_all(whole, old, coords), decode_all(cut, new, coords)
         self.assertLess((a - b).abs().max().item(), 0.02 * a.abs().max().item())
         x = torch.cat([((old - mean) / deviation)[:, :-3], position], dim=1)[None]
-        arguments = torch.full((1,), 0.4), torch.randn(1, 69, 128), torch.from_numpy(coords[None, :, 1:])
+        arguments = torch.full((1,), 0.4), torch.randn(1, self.tokens(), 128), torch.from_numpy(coords[None, :, 1:])
         with torch.no_grad():
             a = whole.shape_flow(x, *arguments)[0]
             b = cut.shape_flow(torch.cat([y, position], dim=1)[None], *arguments)[0]
@@ -247,7 +252,7 @@ class Stages(unittest.TestCase):
         run("slat_data.py", LIBRARY, work, "--model", model, "--encoder", "shape_encoder_cut.pt", "--texture")
         items = Items(work, ("latents", "texture", "conditions")).items
         self.assertEqual([tuple(items[0][k].shape) for k in ("shape", "texture", "condition")],
-                         [(len(items[0]["coords"]), 12), (len(items[0]["coords"]), 32), (2, 69, 128)])
+                         [(len(items[0]["coords"]), 12), (len(items[0]["coords"]), 32), (2, self.tokens(), 128)])
         batch = pack(items[:2])
         second = slice(batch["begin"][1], batch["begin"][2])
         self.assertTrue(torch.equal(batch["shape"][second], items[1]["shape"].float()))
@@ -275,7 +280,7 @@ class Stages(unittest.TestCase):
         coords = np.unique(np.random.default_rng(0).integers(0, 8, (60, 4)) * [0, 1, 1, 1], axis=0)[:40]
         shape, texture, junk = torch.randn(40, 12), torch.randn(40, 32), torch.randn(40, 20)
         padded = torch.cat([shape[:, :9], junk, shape[:, 9:]], dim=1)
-        arguments = torch.full((1,), 0.4), torch.randn(1, 69, 128), torch.from_numpy(coords[None, :, 1:])
+        arguments = torch.full((1,), 0.4), torch.randn(1, self.tokens(), 128), torch.from_numpy(coords[None, :, 1:])
         with torch.no_grad():
             a, b = narrow.shape_flow(shape[None], *arguments)[0], wide.shape_flow(padded[None], *arguments)[0]
             self.assertLess((a - torch.cat([b[:, :9], b[:, -3:]], dim=1)).abs().max().item(), 1e-4)

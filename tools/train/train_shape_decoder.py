@@ -105,7 +105,8 @@ class PictureSamples(FlowSamples):
         condition = self.condition(item)
         grid = Grid(np.insert(self.cells(item, condition, random), 0, 0, axis=1))
         sampler = self.pipeline.sampler("shape_slat")
-        times, rescale = np.linspace(1, 0, sampler["steps"] + 1), sampler["rescale_t"]
+        steps, rescale = random.integers(sampler["steps"]) + 1, sampler["rescale_t"]  # fewer steps are often as good
+        times = np.linspace(1, 0, steps + 1)
         latent = self.flowed(torch.randn(len(grid), len(self.mean)), grid, condition, rescale * times / (1 + (rescale - 1) * times))
         voxels, added = consistent_voxels(self.library, self.decoder, latent, grid)
         return (voxels, latent, grid) if added <= MOST_ADDED else self.make(seed + 1, random)
