@@ -169,7 +169,8 @@ tiny() {
     "$hash" --list-levels >"$scratch.levels"
     for level in avx2 avx512 neon; do
         grep -qx "$level" "$scratch.levels" || { echo "SKIPPED $level: not on this machine"; continue; }
-        must "tiny, $level" "$hash" --label tiny --pipelines 512 --image "$rocket" --cpu-level "$level" "$tiny"
+        must "tiny with 12 steps, $level" "$hash" --label tiny-12-steps --steps 12 --pipelines 512 --image "$rocket" --cpu-level "$level" \
+            "$tiny"
     done
     for level in generic generic-fma; do
         grep -qx "$level" "$scratch.levels" || { echo "SKIPPED $level: not on this machine"; continue; }
@@ -305,7 +306,7 @@ update() {
         "$hash" --label micro --cpu-level generic "$hf"
         "$matte" --cpu-level generic "$mattes"
         "$hash" --label tiny-1-step --steps 1 --pipelines 512 --image "$rocket" --cpu-level generic "$tiny"
-        "$hash" --label tiny --pipelines 512 --image "$rocket" --cpu-level generic "$tiny"
+        "$hash" --label tiny-12-steps --steps 12 --pipelines 512 --image "$rocket" --cpu-level generic "$tiny"
     } >"$scratch.new"
     mv "$scratch.new" "$expected"
     cat "$expected"
