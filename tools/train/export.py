@@ -50,20 +50,18 @@ def replace(path, state, dtype):
     print(f"{path}: {os.path.getsize(path)} bytes")
 
 
-def set_patch_size(folder, state):
-    """Patches may be smaller than those of the model directory: a number in config.json, and the shape of one tensor."""
-    path, name = os.path.join(folder, "config.json"), "embeddings.patch_embeddings.weight"
+def replace_encoder(folder, state):
+    """The image encoder may have other patches and more layers than that of the model directory: two numbers in config.json."""
+    path, weights = os.path.join(folder, "config.json"), os.path.join(folder, "model.safetensors")
     with open(path, encoding="utf-8") as file:
         config = json.load(file)
-    if config["patch_size"] == state[name].shape[-1]:
-        return
-    config["patch_size"] = state[name].shape[-1]
+    config["patch_size"] = state["embeddings.patch_embeddings.weight"].shape[-1]
+    config["num_hidden_layers"] = 1 + max(int(name.split(".")[1]) for name in state if name.startswith("layer."))
     with open(path, "w", encoding="utf-8") as file:
         json.dump(config, file, indent=2)
         file.write("\n")
-    weights = os.path.join(folder, "model.safetensors")
-    before = {key: torch.from_numpy(array) for key, array in read_arrays(weights).items()}
-    write_state(weights, {**before, name: state[name]}, "BF16")
+    unused = {"embeddings.mask_token"} - shapes(weights).keys()
+    write_state(weights, {name: tensor for name, tensor in state.items() if name not in unused}, "BF16")
 
 
 def main():
@@ -82,9 +80,7 @@ def main():
                     averaged_state(getattr(options, option), part), dtype)
     if options.image_encoder:
         folder = os.path.join(options.out, pipeline.args["image_cond_model"]["args"]["model_name"])
-        state = averaged_state(options.image_encoder, "encoder")
-        set_patch_size(folder, state)
-        replace(os.path.join(folder, "model.safetensors"), state, "BF16")
+        replace_encoder(folder, averaged_state(options.image_encoder, "encoder"))
     TinyPipeline(options.out)
 
 

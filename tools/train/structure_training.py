@@ -50,8 +50,8 @@ class Objects:
         return sum(self.sizes)
 
     def item(self, index, view, mirrored):
-        """Picture u8 [side, side, 3], patches [rows, columns, 7], camera [4], category, occupancy, latent [64, channels]. view: a number, or
-        where to draw one from."""
+        """Picture u8 [side, side, 3], patches [rows, columns, 7], camera [4], category, occupancy, latent [64, channels]. view: a number,
+        or where to draw one from."""
         part = 0
         while index >= self.sizes[part]:
             index -= self.sizes[part]
@@ -119,8 +119,8 @@ def cell_losses(logits, occupied):
 
 def flow_losses(flow, decoder, condition, batch, repeats, one_step=False):
     """Flow matching, `repeats` times per picture; and for every second picture, at its latest time, how well the latent that the flow
-    expects there decodes: the mean of all latents is not the best guess of the cells. one_step: for a sampler that takes one step; the latest
-    time is where that begins, and every picture is decoded."""
+    expects there decodes: the mean of all latents is not the best guess of the cells. one_step: for a sampler of one step; the latest time
+    is where that begins, and every picture is decoded."""
     t = random_times(len(batch.latents), repeats)
     if one_step:
         t[:, -1] = 1

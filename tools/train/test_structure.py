@@ -28,7 +28,7 @@ from objects import ELLIPSOID, Object, Sketch, crop_box, load_library
 from pipeline import TinyPipeline
 from structure import position_channels
 from structure_training import Objects, cell_losses, random_times, velocity
-from train_image_encoder import Heads, start, with_patches
+from train_image_encoder import Heads, start, with_layers, with_patches
 from train_structure_encoder import new_structure_encoder, overlap, with_position
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -99,11 +99,25 @@ class Networks(unittest.TestCase):
         pipeline = TinyPipeline(MODEL)
         with open(os.path.join(MODEL, "dinov3-tiny", "config.json"), encoding="utf-8") as file:
             config = json.load(file)
-        other = with_patches(pipeline.image_encoder, config, 8)
+        half = config["patch_size"] // 2
+        other = with_patches(pipeline.image_encoder, config, half)
         pixels = torch.tensor([0.3, -1.0, 2.0]).reshape(1, 3, 1, 1).expand(1, 3, 128, 128)
         before, after = (encoder.embeddings.patch_embeddings(pixels) for encoder in (pipeline.image_encoder, other))
-        self.assertEqual(after.shape[2:], (16, 16))
+        self.assertEqual(after.shape[2:], (128 // half, 128 // half))
         self.assertLess((before[:, :, 0, 0] - after[:, :, 5, 9]).abs().max().item(), 1e-4)
+
+    def test_more_layers(self):
+        """New layers change nothing until they are trained, and can be."""
+        pipeline = TinyPipeline(MODEL)
+        with open(os.path.join(MODEL, "dinov3-tiny", "config.json"), encoding="utf-8") as file:
+            config = json.load(file)
+        count = config["num_hidden_layers"]
+        other, pixels = with_layers(pipeline.image_encoder, config, count + 2), torch.randn(1, 3, 128, 128)
+        self.assertEqual(len(other.layer), count + 2)
+        out = other(pixels)
+        self.assertLess((out - pipeline.image_encoder(pixels)).abs().max().item(), 1e-5)
+        out.square().mul(torch.randn_like(out)).sum().backward()
+        self.assertGreater(other.layer[count].layer_scale2.lambda1.grad.abs().max().item(), 0)
 
     def test_heads(self):
         """A patch of 2 x 2 targets answers for those that lie in it."""
@@ -159,7 +173,7 @@ class Stages(unittest.TestCase):
             losses = [float(line.split("loss ")[1].split()[0]) for line in text.splitlines() if "held out" in line]
             self.assertLess(losses[-1], 0.7 * losses[0])
             self.check_objects(work)
-            small = ["--batch", "2", "--held-out", "2", "--patch", "8"]
+            small = ["--batch", "2", "--held-out", "2", "--patch", "8", "--layers", "5"]
             self.run_stage("train_image_encoder.py", work, "--steps", "2", *small)
             self.assertIn("resumed at step 2", self.run_stage("train_image_encoder.py", work, "--steps", "3", *small))
             self.run_stage("train_structure_flow.py", work, "--steps", "2", "--bf16", "--kernels", sys.argv[3], *small)
@@ -168,7 +182,7 @@ class Stages(unittest.TestCase):
                                                  "--structure-flow", os.path.join(work, "structure_flow.pt")]):
                 export.main()
             encoder = TinyPipeline(out).image_encoder
-            self.assertEqual(encoder.embeddings.patch_embeddings.weight.shape[2:], (8, 8))
+            self.assertEqual((encoder.embeddings.patch_embeddings.weight.shape[2:], len(encoder.layer)), ((8, 8), 5))
             self.check_one_step(work, out, small)
             name = os.path.join("ckpts", "ss_flow_tiny_bf16.safetensors")
             before, after = read_arrays(os.path.join(MODEL, name)), read_arrays(os.path.join(out, name))

@@ -217,7 +217,8 @@ class Stages(unittest.TestCase):
             small = [LIBRARY, work, "--model", MODEL, "--objects", "8", "--held-out", "1", "--kernels", KERNELS]
             run("train_shape_encoder.py", *small, "--steps", "4")
             run("train_texture_encoder.py", *small, "--steps", "4", "--batch", "2")
-            out, more = os.path.join(work, "cut"), ",".join(str(n + 1) for n in TinyPipeline(MODEL).config("shape_slat_decoder")["num_blocks"])
+            out, blocks = os.path.join(work, "cut"), TinyPipeline(MODEL).config("shape_slat_decoder")["num_blocks"]
+            more = ",".join(str(n + 1) for n in blocks)
             run("cut_latent.py", LIBRARY, work, MODEL, out, "--channels", "9", "--blocks", more, "--objects", "2")
             self.check_cut(work, TinyPipeline(MODEL), TinyPipeline(out))
             run("train_shape_decoder.py", *small[:3], out, *small[4:], "--encoder", "shape_encoder_cut.pt", "--steps", "2")

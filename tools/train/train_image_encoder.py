@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Trains the image encoder together with the structure flow: the flow's loss reaches into the encoder, and heads (thrown away later) ask
 it for what each patch shows: how much of it the object covers, where in space that is, its base colour; and for category and camera.
-Starts from the weights of a model directory; patches of half the size are allowed (--patch 8). Needs the pictures of structure_data.py and
-WORK/structure_encoder.pt. Writes WORK/image_encoder.pt. With --one-step all three networks from the picture to the cells are trained
-together for a sampler of one step without guidance, the structure decoder too.
+Starts from the weights of a model directory; patches of half the size (--patch 8) and more layers are allowed, which begin as no change.
+Needs the pictures of structure_data.py and WORK/structure_encoder.pt. Writes WORK/image_encoder.pt. With --one-step all three networks
+from the picture to the cells are trained together for a sampler of one step without guidance, the structure decoder too.
 
-    train_image_encoder.py LIBRARY WORK [--steps 4000] [--patch 8] [--one-step] [--bf16]"""
+    train_image_encoder.py LIBRARY WORK [--steps 4000] [--patch 8] [--layers 6] [--one-step] [--bf16]"""
 import argparse
 import json
 import os
@@ -66,11 +66,23 @@ def with_patches(encoder, config, patch):
     return other
 
 
-def start(pipeline, patch, one_step=False):
+def with_layers(encoder, config, layers):
+    """The encoder with more layers, whose scales are zero."""
+    other = ImageEncoder(**{**config, "num_hidden_layers": layers})
+    for layer in other.layer[len(encoder.layer):]:
+        torch.nn.init.zeros_(layer.layer_scale1.lambda1)
+        torch.nn.init.zeros_(layer.layer_scale2.lambda1)
+    other.load_state_dict(encoder.state_dict(), strict=False)
+    return other
+
+
+def start(pipeline, patch=None, layers=None, one_step=False):
     folder = os.path.join(pipeline.directory, pipeline.args["image_cond_model"]["args"]["model_name"])
     with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
         config = json.load(file)
-    encoder = with_patches(pipeline.image_encoder, config, patch or config["patch_size"])
+    config["num_hidden_layers"] = layers or config["num_hidden_layers"]
+    encoder = with_layers(pipeline.image_encoder, config, config["num_hidden_layers"])
+    encoder = with_patches(encoder, config, patch or config["patch_size"])
     return Chain(encoder, pipeline.structure_flow, pipeline.structure_decoder if one_step else None).train()
 
 
@@ -78,6 +90,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     add_options(parser, steps=4000, rate=8e-4)
     parser.add_argument("--patch", type=int, help="side of a patch in pixels (default: as in the model)")
+    parser.add_argument("--layers", type=int, help="of the encoder, no fewer than it has (default: as many)")
     parser.add_argument("--one-step", action="store_true", help="for a sampler of one step: no other times, no dropped conditions")
     parser.add_argument("--kernels", help="libespalier-train-kernels.so, from the build")
     options = parser.parse_args()
@@ -89,8 +102,8 @@ def main():
     decoder = pipeline.structure_decoder.requires_grad_(options.one_step)
     weights, repeats = ({**WEIGHTS, "overlap": 1}, REPEATS_ONE_STEP) if options.one_step else (WEIGHTS, REPEATS)
     objects, validation = Objects(options.work, "pictures"), Objects(options.work, "validation").groups(options.held_out)
-    trainer = Trainer(start(pipeline, options.patch, options.one_step), os.path.join(options.work, "image_encoder.pt"), options.steps, options.rate,
-                      stop=options.stop)
+    trainer = Trainer(start(pipeline, options.patch, options.layers, options.one_step), os.path.join(options.work, "image_encoder.pt"),
+                      options.steps, options.rate, stop=options.stop)
 
     def losses():
         if trainer.step % 50 == 0:

@@ -89,7 +89,8 @@ def train_flow(model, path, options, kinds, batch_losses, random):
         chosen = [data.items[i] for i in random.choice(len(data), min(size, len(data)), replace=False)]
         batch = pack(chosen, random)
         batch["condition"] = batch["condition"] * (torch.rand(len(chosen), 1, 1) >= NO_CONDITION)
-        t = torch.where(torch.rand(len(chosen)) < options.first_step, torch.tensor(1.0), torch.sigmoid(torch.randn(len(chosen)) * 1.2 + 0.5))
+        t = torch.sigmoid(torch.randn(len(chosen)) * 1.2 + 0.5)
+        t[torch.rand(len(chosen)) < options.first_step] = 1
         return batch_losses(trainer.model, batch, t, random)
 
     def evaluate(average):

@@ -23,6 +23,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     add_options(parser, steps=6000, rate=6e-4)
     parser.add_argument("--patch", type=int, help="side of a patch in pixels, as train_image_encoder.py got it")
+    parser.add_argument("--layers", type=int, help="as train_image_encoder.py got it")
     parser.add_argument("--one-step", action="store_true", help="most of all, make the first step of the sampler right")
     parser.add_argument("--kernels", help="libespalier-train-kernels.so, from the build")
     options = parser.parse_args()
@@ -33,7 +34,7 @@ def main():
     pipeline, random, size = TinyPipeline(options.model), np.random.default_rng(), options.batch or 16
     decoder = pipeline.structure_decoder.requires_grad_(False)
     objects, validation = Objects(options.work, "pictures"), Objects(options.work, "validation").groups(options.held_out)
-    chain, path = start(pipeline, options.patch), os.path.join(options.work, "image_encoder.pt")
+    chain, path = start(pipeline, options.patch, options.layers), os.path.join(options.work, "image_encoder.pt")
     if os.path.exists(path):
         average_of(path, chain)
     encoder = chain.encoder.eval().requires_grad_(False)

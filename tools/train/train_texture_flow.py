@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Trains the texture flow on WORK/latents, WORK/texture and WORK/conditions (of slat_data.py --texture), from the weights of a model
-directory or, with --fresh, from local heads. With --shape-flow, for shapes sampled in one step. Writes WORK/texture_flow.pt; export.py makes
-a checkpoint of it.
+directory or, with --fresh, from local heads. With --shape-flow, for shapes sampled in one step. Writes WORK/texture_flow.pt; export.py
+makes a checkpoint of it.
 
     train_texture_flow.py LIBRARY WORK [--steps 8000] [--kernels libespalier-train-kernels.so]"""
 import argparse
