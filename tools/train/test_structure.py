@@ -28,7 +28,7 @@ from objects import ELLIPSOID, Object, Sketch, crop_box, load_library
 from pipeline import TinyPipeline
 from structure import position_channels
 from structure_training import Objects, cell_losses, random_times, velocity
-from train_image_encoder import Heads, start, with_layers, with_patches
+from train_image_encoder import Heads, with_layers, with_patches
 from train_structure_encoder import new_structure_encoder, overlap, with_position
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -169,7 +169,7 @@ class Stages(unittest.TestCase):
     def test_smoke(self):
         with tempfile.TemporaryDirectory() as work:
             self.make(work)
-            text = self.run_stage("train_structure_encoder.py", work, "--steps", "30", "--batch", "4", "--held-out", "2")
+            text = self.run_stage("train_structure_encoder.py", work, "--steps", "200", "--rate", "4e-3", "--batch", "4", "--held-out", "2")
             losses = [float(line.split("loss ")[1].split()[0]) for line in text.splitlines() if "held out" in line]
             self.assertLess(losses[-1], 0.7 * losses[0])
             self.check_objects(work)

@@ -12,7 +12,6 @@ import os
 
 import numpy as np
 import torch
-from torch.nn import functional as F
 
 import fast
 import kernels
